@@ -1,12 +1,11 @@
 #include "base/helper_threads.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-#include <vector>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -26,44 +25,61 @@ bool LookFor(const Done& done) {
   return true;
 }
 
+}  // namespace
+
 // One per process, never destroyed. Thread-safe.
 class Helpers {
  public:
-  void Run(int parts, absl::FunctionRef<void(int)> fn) {
-    Call call{fn, parts};
-    std::unique_lock<std::mutex> lock(mu_);
-    for (auto size = static_cast<int>(threads_.size()); size < parts - 1;
-         ++size)
+  static Helpers& Get() {
+    static auto* helpers = new Helpers;
+    return *helpers;
+  }
+
+  void Start(PartsInFlight* call, int helpers) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    for (auto size = static_cast<int>(threads_.size()); size < helpers; ++size)
       threads_.emplace_back([this] { Loop(); });
-    calls_.push_back(&call);
+    calls_.push_back(call);
     posted_.fetch_add(1, std::memory_order_release);
-    for (int i = 0; i < std::min(asleep_, parts - 1); ++i) wake_.notify_one();
-    while (call.next < call.parts) {
-      const int part = Take(&call);
+    for (int i = 0; i < std::min(asleep_, helpers); ++i) wake_.notify_one();
+  }
+
+  int Next(PartsInFlight* call) {
+    std::unique_lock<std::mutex> lock(mu_);
+    if (call->done_.empty()) {
+      if (call->next_ < call->parts_) {
+        const int part = Take(call);
+        lock.unlock();
+        call->fn_(part);
+        return part;
+      }
       lock.unlock();
-      fn(part);
+      LookFor([call] { return call->num_done_.load() > 0; });
       lock.lock();
+      ended_.wait(lock, [call] { return !call->done_.empty(); });
     }
-    lock.unlock();
-    // (After the last decrement a helper does not touch the call.)
-    if (LookFor([&] { return call.running.load() == 0; })) return;
-    lock.lock();
-    ended_.wait(lock, [&] { return call.running.load() == 0; });
+    const int part = call->done_.back();
+    call->done_.pop_back();
+    call->num_done_.fetch_sub(1);
+    return part;
+  }
+
+  void Drop(PartsInFlight* call) {
+    std::unique_lock<std::mutex> lock(mu_);
+    if (call->next_ < call->parts_) {
+      call->next_ = call->parts_;
+      calls_.erase(std::find(calls_.begin(), calls_.end(), call));
+    }
+    ended_.wait(lock, [call] { return call->running_ == 0; });
+    call->done_.clear();
+    call->num_done_ = 0;
   }
 
  private:
-  // Lives in Run.
-  struct Call {
-    absl::FunctionRef<void(int)> fn;
-    const int parts;
-    int next = 0;                 // GUARDED_BY(mu_)
-    std::atomic<int> running{0};  // On helpers. Written under mu_.
-  };
-
-  // REQUIRES: mu_ held; call->next < call->parts.
-  int Take(Call* call) {
-    const int part = call->next++;
-    if (call->next == call->parts)
+  // REQUIRES: mu_ held; call->next_ < call->parts_.
+  int Take(PartsInFlight* call) {
+    const int part = call->next_++;
+    if (call->next_ == call->parts_)
       calls_.erase(std::find(calls_.begin(), calls_.end(), call));
     return part;
   }
@@ -81,33 +97,54 @@ class Helpers {
         wake_.wait(lock, [this] { return !calls_.empty(); });
         --asleep_;
       }
-      Call* const call = calls_.back();
+      PartsInFlight* const call = calls_.back();
       const int part = Take(call);
-      call->running.fetch_add(1);
+      ++call->running_;
       lock.unlock();
-      call->fn(part);
+      call->fn_(part);
       lock.lock();
-      if (call->running.fetch_sub(1) == 1) ended_.notify_all();
+      // (The owner waits for mu_ before it destroys the call.)
+      --call->running_;
+      call->done_.push_back(part);
+      call->num_done_.fetch_add(1);
+      ended_.notify_all();
     }
   }
 
   std::mutex mu_;
   std::condition_variable wake_, ended_;
-  std::vector<std::thread> threads_;  // GUARDED_BY(mu_)
-  std::vector<Call*> calls_;          // GUARDED_BY(mu_): with parts left.
-  std::atomic<int> posted_{0};        // Calls so far.
-  int asleep_ = 0;                    // GUARDED_BY(mu_)
+  std::vector<std::thread> threads_;   // GUARDED_BY(mu_)
+  std::vector<PartsInFlight*> calls_;  // GUARDED_BY(mu_): with parts left.
+  std::atomic<int> posted_{0};         // Calls so far.
+  int asleep_ = 0;                     // GUARDED_BY(mu_)
 };
 
-}  // namespace
+void PartsInFlight::Start(int parts, int helpers, std::function<void(int)> fn) {
+  fn_ = std::move(fn);
+  left_ = parts_ = parts;
+  next_ = 0;
+  if (parts > 0) Helpers::Get().Start(this, helpers);
+}
+
+int PartsInFlight::Next() {
+  const int part = Helpers::Get().Next(this);
+  --left_;
+  return part;
+}
+
+void PartsInFlight::Drop() {
+  if (left_ > 0) Helpers::Get().Drop(this);
+  left_ = 0;
+}
 
 void RunParts(int parts, absl::FunctionRef<void(int)> fn) {
   if (parts <= 1) {
     if (parts == 1) fn(0);
     return;
   }
-  static auto* helpers = new Helpers;
-  helpers->Run(parts, fn);
+  PartsInFlight in_flight;
+  in_flight.Start(parts, parts - 1, fn);
+  while (!in_flight.empty()) in_flight.Next();
 }
 
 }  // namespace sluice

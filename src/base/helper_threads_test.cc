@@ -82,5 +82,71 @@ TEST(HelperThreadsTest, ManyThreadsCallAtOnce) {
   EXPECT_EQ(sum.load(), 4 * 75 * (1 + 3 + 6 + 10));
 }
 
+// The owner does something else until a helper is done.
+TEST(HelperThreadsTest, PartsRunWithoutTheirOwner) {
+  std::mutex mu;
+  std::condition_variable changed;
+  bool runs = false, release = false;
+  PartsInFlight parts;
+  EXPECT_TRUE(parts.empty());
+  parts.Start(1, 1, [&](int part) {
+    std::unique_lock<std::mutex> lock(mu);
+    runs = part == 0;
+    changed.notify_all();
+    changed.wait(lock, [&] { return release; });
+  });
+  {
+    std::unique_lock<std::mutex> lock(mu);
+    changed.wait(lock, [&] { return runs; });
+    EXPECT_FALSE(parts.empty());
+    release = true;
+  }
+  changed.notify_all();
+  EXPECT_EQ(parts.Next(), 0);
+  EXPECT_TRUE(parts.empty());
+}
+
+TEST(HelperThreadsTest, NextReturnsEachPartOnce) {
+  PartsInFlight in_flight;  // Used again each time.
+  for (int turn = 0; turn < 300; ++turn) {
+    const int parts = turn % 6;
+    std::vector<int> runs(6);
+    in_flight.Start(parts, 2,
+                    [&](int part) { ++runs.at(static_cast<size_t>(part)); });
+    std::set<int> returned;
+    while (!in_flight.empty()) {
+      const int part = in_flight.Next();
+      EXPECT_EQ(runs.at(static_cast<size_t>(part)), 1);
+      EXPECT_TRUE(returned.insert(part).second);
+    }
+    ASSERT_EQ(returned.size(), static_cast<size_t>(parts));
+  }
+}
+
+// After Drop no part runs, and the others may be gone.
+TEST(HelperThreadsTest, DropWaitsForThePartsThatRun) {
+  for (int turn = 0; turn < 300; ++turn) {
+    std::atomic<int> running{0}, ran{0};
+    {
+      PartsInFlight in_flight;
+      in_flight.Start(4, 2, [&](int) {
+        ++running;
+        std::this_thread::yield();
+        ++ran;
+        --running;
+      });
+      if (turn % 2 == 0) in_flight.Next();
+      if (turn % 3 == 0) continue;  // The destructor drops them.
+      in_flight.Drop();
+      EXPECT_TRUE(in_flight.empty());
+      EXPECT_EQ(running, 0);
+      const int after = ran;
+      std::this_thread::yield();
+      EXPECT_EQ(ran, after);
+    }
+    EXPECT_EQ(running, 0);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

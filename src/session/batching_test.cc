@@ -675,6 +675,25 @@ TEST_F(BatchingTest, RequestOfAFunction) {
   EXPECT_NE(built->plan->stage, nullptr);
 }
 
+// The values that a call saved for its gradient leave their Optional within the
+// region that reads them, for all calls at once.
+TEST_F(BatchingTest, SavedValuesAreUnpackedInRegions) {
+  const Forest f = MakeForest(8, /*batch=*/true);
+  const Output loss =
+      Sum(f.states * f.states, Constant(Tensor::Vector<int32_t>({0, 1, 2})));
+  const auto built = PlanOf(graph_, f.feeds, {loss, Grad(loss, f.w)});
+  ASSERT_TRUE(built.ok()) << built.status();
+  int unpacked = 0;
+  for (const PlanNode& node : built->plan->nodes) {
+    if (node.node->op_name() != "OptionalGetValue") continue;
+    ++unpacked;  // (The predicate, and what the branch saved.)
+    for (int i = 0; i < node.node->num_outputs(); ++i)
+      EXPECT_FALSE(IsFloating(node.node->output_type(i)))
+          << node.node->Describe();
+  }
+  EXPECT_GT(unpacked, 0);
+}
+
 // A request of a loop holds for the functions that it calls.
 TEST_F(BatchingTest, RequestReachesFunctionsCalledInALoop) {
   const Output x = Placeholder<float>({kSamples, 1, 16}),
@@ -751,15 +770,12 @@ TEST_F(BatchingTest, ErrorInARegionNamesNodeAndInstance) {
 
 std::atomic<int> counted_runs{0};
 
-// The negative of x; its kernel counts how often it runs. (It is checked
-// against the declared shape, so that is unknown.)
+// The negative of x; its kernel counts how often it runs. As a user's own op it
+// is checked against its declared shape, that of one instance.
 SLUICE_OP(OwnOpsTestCounted)
     .Input("x: float")
     .Output("y: float")
-    .Shape([](ShapeContext& c) {
-      c.set_output(0, PartialShape::Unknown());
-      return OkStatus();
-    })
+    .Shape(UnchangedShape)
     .Kernel(Cpu(
         [](KernelContext& ctx) {
           ++counted_runs;
@@ -853,6 +869,42 @@ TEST_F(BatchingTest, ManyInstancesOnSeveralThreads) {
   EXPECT_THAT(std::string(error.message()),
               AllOf(HasSubstr("(MatrixInverse)"), HasSubstr("iteration 77")));
   EXPECT_TRUE(session.Run(feeds, fetches).ok());
+}
+
+// While helpers run parts of a group, the driver goes on with what other parts
+// made ready: calls end and begin, saved values are taken, sums are joined.
+TEST_F(BatchingTest, TreesOnSeveralThreads) {
+  Forest f = MakeForest(200);
+  ASSERT_GT(f.leaves, 200);  // Several parts for each thread.
+  const Output loss =
+      Sum(f.states * f.states, Constant(Tensor::Vector<int32_t>({0, 1, 2})));
+  std::vector<Output> fetches = Grad({loss}, {f.table, f.w, f.b, f.leaf_w});
+  fetches.push_back(f.states);
+  Session plain(graph_);
+  const auto want = plain.Run(f.feeds, fetches);
+  ASSERT_TRUE(want.ok()) << want.status();
+  SessionOptions options = Batched();
+  options.intra_op_threads = 3;
+  Session session(graph_, options);
+  const auto check = [&] {
+    const auto got = session.Run(f.feeds, fetches);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (size_t i = 0; i < fetches.size(); ++i)
+      ExpectNear((*got)[i], (*want)[i], fetches[i].name());
+  };
+  for (int run = 0; run < 5; ++run) check();
+  // Parts that run when the step fails.
+  Tensor& words = f.feeds[2].second;
+  const Tensor good = words;
+  words = *good.Clone();
+  for (int32_t& word : words.flat<int32_t>())
+    if (random_() % 40 == 0) word = kWords;
+  for (int run = 0; run < 5; ++run)
+    EXPECT_THAT(std::string(session.Run(f.feeds, fetches).status().message()),
+                AllOf(HasSubstr("got 20"), HasSubstr("(GatherV2)"),
+                      HasSubstr("frame 'tree")));
+  words = good;
+  check();
 }
 
 // A step that ends in the midst of held nodes leaves nothing behind.

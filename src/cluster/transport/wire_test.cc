@@ -126,20 +126,20 @@ void ExpectSame(const Tensor& a, const Tensor& b) {
     ASSERT_EQ(v.empty(), w.empty());
     if (v.empty()) continue;
     ASSERT_EQ(v.value()->TypeName(), w.value()->TypeName());
-    const std::vector<Tensor>*x, *y;
+    std::vector<Tensor> x, y;
     if (const TensorList* list = AsList(v)) {
       EXPECT_EQ(list->dtype, AsList(w)->dtype);
       EXPECT_EQ(list->element_shape.ToString(),
                 AsList(w)->element_shape.ToString());
       EXPECT_EQ(list->max_size, AsList(w)->max_size);
-      x = &list->items;
-      y = &AsList(w)->items;
+      x = list->items;
+      y = AsList(w)->items;
     } else {
-      x = &v.get<OptionalValue>()->values();
-      y = &w.get<OptionalValue>()->values();
+      x = v.get<OptionalValue>()->values();
+      y = w.get<OptionalValue>()->values();
     }
-    ASSERT_EQ(x->size(), y->size());
-    for (size_t k = 0; k < x->size(); ++k) ExpectSame((*x)[k], (*y)[k]);
+    ASSERT_EQ(x.size(), y.size());
+    for (size_t k = 0; k < x.size(); ++k) ExpectSame(x[k], y[k]);
   }
 }
 

@@ -50,7 +50,7 @@ class Measure {
         for (const Tensor& item : list->items)
           if (item.valid()) SLUICE_RETURN_IF_ERROR(Whole(item, depth));
       } else if (const auto* optional = v.get<OptionalValue>()) {
-        const auto& values = optional->values();
+        const std::vector<Tensor> values = optional->values();
         SLUICE_RETURN_IF_ERROR(
             bounds_.Add(depth, static_cast<int64_t>(values.size())));
         SLUICE_RETURN_IF_ERROR(Take(4));
@@ -118,7 +118,7 @@ class Packer {
           if (item.valid()) Whole(item);
         }
       } else {
-        const auto& values = v.get<OptionalValue>()->values();
+        const std::vector<Tensor> values = v.get<OptionalValue>()->values();
         Put(uint8_t{kOptional});
         Put(static_cast<uint32_t>(values.size()));
         for (const Tensor& value : values) Whole(value);

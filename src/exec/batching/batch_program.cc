@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/without_throwing.h"
+#include "exec/core/checked_kernel.h"
 #include "exec/core/error_attribution.h"
 #include "exec/core/kernel_runner.h"
 #include "exec/fusion/block_form.h"
@@ -11,19 +13,18 @@
 namespace sluice {
 namespace {
 
-// Shared inputs of at most so many bytes are compared by value (axes, sizes).
-constexpr size_t kComparedBytes = 64;
-
 BatchProgram::Call CallOf(const Node& n, std::shared_ptr<Kernel> kernel,
                           const BatchForm* form) {
   BatchProgram::Call call;
   call.node = &n;
   call.num_outputs = static_cast<uint32_t>(n.num_outputs());
-  if (form != nullptr) {
+  call.object = FindObjectForm(n);
+  if (call.object.kernel == nullptr && form != nullptr) {
     call.form = *form;
     const std::optional<BlockForm> block = FindBlockForm(n, *kernel);
     call.in_place = block && !block->may_fail;
   }
+  call.checked = &Unchecked(*kernel) != kernel.get();
   call.kernel = std::move(kernel);
   return call;
 }
@@ -31,6 +32,7 @@ BatchProgram::Call CallOf(const Node& n, std::shared_ptr<Kernel> kernel,
 // Says what the instances must have in common, and who reads a value last.
 void Finish(BatchProgram* p) {
   std::vector<bool> read(p->num_values);
+  p->objects.resize(p->num_inputs());
   for (const uint32_t v : p->outputs) read[v] = true;
   for (auto call = p->calls.rbegin(); call != p->calls.rend(); ++call) {
     call->last_read.resize(call->operands.size());
@@ -38,8 +40,13 @@ void Finish(BatchProgram* p) {
       const uint32_t v = call->operands[i];
       call->last_read[i] = !read[v];
       read[v] = true;
-      if (v >= p->num_inputs() || !call->form) continue;
+      if (v >= p->num_inputs()) continue;
       BatchProgram::InputUse& use = p->inputs[v];
+      if (i == 0 && call->object.fits != nullptr) {
+        use = std::max(use, BatchProgram::InputUse::kObject);
+        p->objects[v] = call->object;
+      }
+      if (!call->form) continue;
       use = std::max(use, (call->form->shared >> i & 1) != 0
                               ? BatchProgram::InputUse::kValue
                               : BatchProgram::InputUse::kShape);
@@ -58,33 +65,14 @@ Result<Shape> WithFirst(size_t first, std::span<const int64_t> dims,
   return Shape::Make(all);
 }
 
-// Instance i of a value of k instances. (The parts of a buffer have more than
-// eight bytes, as Tensor requires: smaller ones are copied.)
-Tensor Part(const Tensor& stacked, const Shape& shape, size_t bytes, size_t i) {
-  const char* const from = static_cast<const char*>(stacked.raw()) + i * bytes;
-  if (bytes <= 8) {
-    Tensor t(stacked.dtype(), shape);
-    if (bytes > 0) std::memcpy(t.raw(), from, bytes);
-    return t;
-  }
-  stacked.buffer()->Ref();
-  return Tensor(stacked.dtype(), shape, stacked.buffer(),
-                const_cast<char*>(from));
-}
-
-Shape ShapeOfPart(const Tensor& stacked) {
-  return Shape(stacked.shape().dims().subspan(1));
+// Whether a result of one instance is what the node declares.
+bool IsDeclared(const Node& n, uint32_t output, DType dtype, const Dims& dims) {
+  const auto o = static_cast<int>(output);
+  return dtype == n.output_type(o) &&
+         n.output_shape(o).CompatibleWith(PartialShape(dims));
 }
 
 }  // namespace
-
-bool SameTensor(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
-  if (a.has_buffer() && a.buffer() == b.buffer() && a.raw() == b.raw())
-    return true;
-  return IsPlain(a.dtype()) && a.bytes() <= kComparedBytes &&
-         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
-}
 
 std::shared_ptr<const BatchProgram> ProgramOf(const Node& node,
                                               std::shared_ptr<Kernel> kernel,
@@ -137,25 +125,29 @@ std::shared_ptr<const BatchProgram> ProgramOf(const HeldRegion& region,
 
 // ---- Running ----------------------------------------------------------------
 
-void BatchRun::Value::Clear() {
-  if (is_shared) shared = Tensor();
-  if (is_stacked) stacked = Tensor();
-  if (is_each) each.clear();
-  is_shared = is_stacked = is_each = false;
-}
-
-Status BatchRun::Run(const BatchProgram& program,
-                     std::span<const Ready> instances, StepContext* step,
-                     size_t* failed) {
+void BatchRun::Load(const BatchProgram& program,
+                    std::span<const Ready> instances) {
   program_ = &program;
   instances_ = instances;
-  step_ = step;
   if (values_.size() < program.num_values) values_.resize(program.num_values);
-  Load();
+  for (uint32_t i = 0; i < program_->num_inputs(); ++i) LoadInput(i);
+  for (uint32_t c = 0; c < program_->constants.size(); ++c) {
+    BatchValue& v = values_[program_->num_inputs() + c];
+    v.shared = program_->constants[c];
+    v.is_shared = true;
+  }
+}
+
+Status BatchRun::Run(StepContext* step, size_t* failed) {
+  step_ = step;
   Status s = Execute(failed);
   if (s.ok()) HandOut();
-  for (uint32_t v = 0; v < program.num_values; ++v) values_[v].Clear();
+  Clear();
   return s;
+}
+
+void BatchRun::Clear() {
+  for (BatchValue& v : values_) v.Clear();
 }
 
 // Input i, moved if the instance is its last reader.
@@ -176,21 +168,15 @@ bool BatchRun::IsSharedInput(uint32_t i) const {
 }
 
 // Inputs that are stacked are read when they are needed.
-void BatchRun::Load() {
-  for (uint32_t i = 0; i < program_->num_inputs(); ++i) {
-    const BatchProgram::InputUse use = program_->inputs[i];
-    Value& v = values_[i];
-    if (use == BatchProgram::InputUse::kNothing) {
-      for (const Ready r : instances_) v.each.push_back(TakeInput(r, i));
-      v.is_each = true;
-    } else if (use == BatchProgram::InputUse::kValue || IsSharedInput(i)) {
-      v.shared = Input(instances_[0], i);
-      v.is_shared = true;
-    }
-  }
-  for (uint32_t c = 0; c < program_->constants.size(); ++c) {
-    Value& v = values_[program_->num_inputs() + c];
-    v.shared = program_->constants[c];
+void BatchRun::LoadInput(uint32_t i) {
+  const BatchProgram::InputUse use = program_->inputs[i];
+  BatchValue& v = values_[i];
+  if (use <= BatchProgram::InputUse::kObject) {
+    v.each.reserve(count());
+    for (const Ready r : instances_) v.each.push_back(TakeInput(r, i));
+    v.is_each = true;
+  } else if (use == BatchProgram::InputUse::kValue || IsSharedInput(i)) {
+    v.shared = Input(instances_[0], i);
     v.is_shared = true;
   }
 }
@@ -198,7 +184,8 @@ void BatchRun::Load() {
 Status BatchRun::Execute(size_t* failed) {
   ran_together_ = true;
   for (const BatchProgram::Call& call : program_->calls) {
-    const bool together = call.form && RunTogether(call).ok();
+    const bool together =
+        (call.form || call.object.kernel != nullptr) && RunTogether(call).ok();
     ran_together_ = ran_together_ && (together || !call.form);
     if (!together) {
       Status s = RunEach(call, failed);
@@ -213,22 +200,20 @@ Status BatchRun::Execute(size_t* failed) {
 // ---- Forms of values --------------------------------------------------------
 
 void BatchRun::MakeEach(uint32_t value) {
-  Value& v = values_[value];
+  BatchValue& v = values_[value];
   if (v.is_each || v.is_shared) return;
   v.each.reserve(count());
   if (value < program_->num_inputs()) {
     for (const Ready r : instances_) v.each.push_back(Input(r, value));
   } else {
-    const Shape shape = ShapeOfPart(v.stacked);
-    const size_t bytes = v.stacked.bytes() / count();
-    for (size_t i = 0; i < count(); ++i)
-      v.each.push_back(Part(v.stacked, shape, bytes, i));
+    const PartsOf parts(v.stacked);
+    for (size_t i = 0; i < count(); ++i) v.each.push_back(parts[i]);
   }
   v.is_each = true;
 }
 
 Status BatchRun::MakeStacked(uint32_t value) {
-  Value& v = values_[value];
+  BatchValue& v = values_[value];
   if (v.is_stacked) return OkStatus();
   if (v.is_shared) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -283,19 +268,58 @@ Result<Tensor> BatchRun::Stack(const At& at) const {
 // Runs the kernel once. An error says only that this cannot be done: then the
 // operands are as before, and RunEach finds the error, if there is one.
 Status BatchRun::RunTogether(const BatchProgram::Call& call) {
+  return call.object.kernel != nullptr ? RunForAll(call) : RunStacked(call);
+}
+
+Status BatchRun::RunForAll(const BatchProgram::Call& call) {
+  std::vector<BatchValue*> inputs;
+  for (const uint32_t v : call.operands) {
+    BatchValue& value = values_[v];
+    if (!value.is_shared && !value.is_stacked && !value.is_each &&
+        !MakeStacked(v).ok())
+      MakeEach(v);
+    inputs.push_back(&value);
+  }
+  BatchCall all{*call.node,
+                *call.kernel,
+                count(),
+                step_->allocator,
+                inputs,
+                call.last_read,
+                {values_.data() + call.first_output, call.num_outputs}};
+  Status s = call.object.kernel(all);
+  for (BatchValue& v : all.outputs)
+    if (!s.ok()) v.Clear();
+  return s;
+}
+
+Status BatchRun::RunStacked(const BatchProgram::Call& call) {
   Status s = GatherOperands(call);
   if (s.ok()) {
     // (A kernel that fails has not taken any inputs if it works in place.)
     if (call.in_place && !shares_result_) DropLastReads(call);
-    out_.resize(call.num_outputs);
-    s = KernelRunner::Repeated(step_, *call.kernel, *call.node, in_.size())
-            .Run(in_, out_);
+    out_.resize(call.num_outputs +
+                1);  // (A user's kernel may set another one.)
+    s = WithoutThrowing("kernel", [&] {
+      return KernelRunner::Repeated(step_, Unchecked(*call.kernel), *call.node,
+                                    in_.size())
+          .Run(in_, std::span(out_).first(call.num_outputs));
+    });
     if (s.ok()) s = KeepOutputs(call);
     if (!s.ok() && call.in_place && !shares_result_) RestoreLastReads(call);
   }
   for (Tensor& t : in_) t = Tensor();
   for (Tensor& t : out_) t = Tensor();
   return s;
+}
+
+// Whether the value is the same in all instances.
+bool BatchRun::IsShared(BatchValue* v) {
+  if (v->is_shared || !v->is_each) return v->is_shared;
+  for (const Tensor& t : v->each)
+    if (!SameTensor(t, v->each[0])) return false;
+  v->shared = v->each[0];
+  return v->is_shared = true;
 }
 
 // Fills in_ for one run for all instances.
@@ -312,9 +336,9 @@ Status BatchRun::GatherOperands(const BatchProgram::Call& call) {
   };
   int rank = 0;  // To which the stacked operands are aligned.
   for (size_t i = 0; i < n; ++i) {
-    Value& v = values_[call.operands[i]];
+    BatchValue& v = values_[call.operands[i]];
     if (is_whole(i)) {
-      if (!v.is_shared) return Unimplemented("batch: not with these values");
+      if (!IsShared(&v)) return Unimplemented("batch: not with these values");
       in_[i] = v.shared;
     } else {
       SLUICE_RETURN_IF_ERROR(MakeStacked(call.operands[i]));
@@ -326,9 +350,7 @@ Status BatchRun::GatherOperands(const BatchProgram::Call& call) {
   if (form.accepts != nullptr) {
     first_.resize(n);
     for (size_t i = 0; i < n; ++i)
-      first_[i] = is_whole(i) ? in_[i]
-                              : Part(in_[i], ShapeOfPart(in_[i]),
-                                     in_[i].bytes() / count(), 0);
+      first_[i] = is_whole(i) ? in_[i] : PartsOf(in_[i])[0];
     const bool accepted = form.accepts(first_);
     for (size_t i = 0; i < n; ++i) {
       if (accepted && is_whole(i)) in_[i] = std::move(first_[i]);
@@ -359,7 +381,7 @@ Status BatchRun::GatherOperands(const BatchProgram::Call& call) {
 void BatchRun::DropLastReads(const BatchProgram::Call& call) {
   dropped_.clear();
   for (size_t i = 0; i < call.operands.size(); ++i) {
-    Value& v = values_[call.operands[i]];
+    BatchValue& v = values_[call.operands[i]];
     if (!call.last_read[i] || !v.is_stacked) continue;
     dropped_.push_back({i, v.stacked.shape()});
     v.Clear();
@@ -370,7 +392,7 @@ void BatchRun::RestoreLastReads(const BatchProgram::Call& call) {
   for (const auto& [i, shape] : dropped_) {
     Result<Tensor> stacked = in_[i].Reshaped(shape);
     if (!stacked.ok()) continue;
-    Value& v = values_[call.operands[i]];
+    BatchValue& v = values_[call.operands[i]];
     v.stacked = *std::move(stacked);
     v.is_stacked = true;
   }
@@ -379,20 +401,29 @@ void BatchRun::RestoreLastReads(const BatchProgram::Call& call) {
 // Makes the kernel's outputs the values.
 Status BatchRun::KeepOutputs(const BatchProgram::Call& call) {
   const auto k = static_cast<int64_t>(count());
-  for (Tensor& t : out_) {
+  const bool has_rows = call.form->axis == BatchForm::kRows;
+  for (uint32_t o = 0; o < call.num_outputs; ++o) {
+    Tensor& t = out_[o];
     if (!t.valid()) return Unimplemented("batch: not with these outputs");
-    if (shares_result_) continue;
-    if (t.rank() == 0 || t.dim(0) % k != 0 ||
-        (call.form->axis == BatchForm::kNew && t.dim(0) != k))
-      return Unimplemented("batch: not with these outputs");
-    if (call.form->axis == BatchForm::kNew) continue;
     Dims dims(t.shape().dims().begin(), t.shape().dims().end());
-    dims[0] /= k;
+    if (!shares_result_) {
+      if (dims.empty() || dims[0] % k != 0 || (!has_rows && dims[0] != k))
+        return Unimplemented("batch: not with these outputs");
+      if (has_rows)
+        dims[0] /= k;
+      else
+        dims.erase(dims.begin());
+    }
+    if (call.checked && !IsDeclared(*call.node, o, t.dtype(), dims))
+      return Unimplemented("batch: not with these outputs");
+    if (shares_result_ || !has_rows) continue;
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, WithFirst(count(), dims));
     SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(shape));
   }
+  if (out_[call.num_outputs].valid())
+    return Unimplemented("batch: not with more outputs");
   for (uint32_t o = 0; o < call.num_outputs; ++o) {
-    Value& v = values_[call.first_output + o];
+    BatchValue& v = values_[call.first_output + o];
     (shares_result_ ? v.shared : v.stacked) = std::move(out_[o]);
     (shares_result_ ? v.is_shared : v.is_stacked) = true;
   }
@@ -406,7 +437,7 @@ Status BatchRun::RunEach(const BatchProgram::Call& call, size_t* failed) {
   out_.resize(call.num_outputs);
   std::vector<bool> kept(n);
   for (size_t i = 0; i < n; ++i) {
-    const Value& v = values_[call.operands[i]];
+    const BatchValue& v = values_[call.operands[i]];
     if (v.is_shared) {
       kept[i] = true;
       in_[i] = v.shared;
@@ -415,7 +446,7 @@ Status BatchRun::RunEach(const BatchProgram::Call& call, size_t* failed) {
     }
   }
   for (uint32_t o = 0; o < call.num_outputs; ++o) {
-    Value& v = values_[call.first_output + o];
+    BatchValue& v = values_[call.first_output + o];
     v.each.reserve(count());
     v.is_each = true;
   }
@@ -444,7 +475,7 @@ Status BatchRun::RunEach(const BatchProgram::Call& call, size_t* failed) {
 void BatchRun::HandOut() {
   const std::vector<uint32_t>& outputs = program_->outputs;
   for (size_t o = 0; o < outputs.size(); ++o) {
-    Value& v = values_[outputs[o]];
+    BatchValue& v = values_[outputs[o]];
     if (!v.is_stacked) MakeEach(outputs[o]);  // (Of an input that is one.)
     const bool again =
         std::find(outputs.begin() + static_cast<std::ptrdiff_t>(o) + 1,
@@ -460,11 +491,9 @@ void BatchRun::HandOut() {
     } else if (v.is_shared) {
       for (const Ready r : instances_) Tokens::OutputSlots(r)[o] = v.shared;
     } else {
-      const Shape shape = ShapeOfPart(v.stacked);
-      const size_t bytes = v.stacked.bytes() / count();
+      const PartsOf parts(v.stacked);
       for (size_t i = 0; i < count(); ++i)
-        Tokens::OutputSlots(instances_[i])[o] =
-            Part(v.stacked, shape, bytes, i);
+        Tokens::OutputSlots(instances_[i])[o] = parts[i];
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/batching/batch_objects.h"
 #include "exec/batching/batch_requests.h"
 #include "exec/core/frame.h"
 #include "exec/fusion/regions.h"
@@ -27,11 +28,15 @@ struct BatchProgram {
   struct Call {
     const Node* node = nullptr;
     std::shared_ptr<Kernel> kernel;
-    // None: the kernel runs for each instance.
+    // At most one of them. None: the kernel runs for each instance.
     std::optional<BatchForm> form;
+    ObjectForm object;
     // Whether the batch may overwrite its inputs. False if the kernel may fail:
     // then it runs for each instance on the same inputs.
     bool in_place = false;
+    // Whether each run checks the outputs against what the node declares
+    // (checked_kernel.h). A batch checks those of its instances.
+    bool checked = false;
     std::vector<uint32_t> operands;  // Values.
     std::vector<bool> last_read;     // By operand.
     uint32_t first_output = 0;       // A value.
@@ -40,6 +45,7 @@ struct BatchProgram {
   // What all instances must have in common in an input.
   enum class InputUse : uint8_t {
     kNothing,  // Read by kernels that run for each instance.
+    kObject,   // What ObjectForm::fits compares.
     kShape,    // Its type and shape.
     kValue,    // The tensor, or equal elements.
   };
@@ -47,6 +53,7 @@ struct BatchProgram {
   uint32_t num_inputs() const { return static_cast<uint32_t>(inputs.size()); }
 
   std::vector<InputUse> inputs;
+  std::vector<ObjectForm> objects;  // By input, if that is kObject.
   std::vector<Tensor> constants;
   std::vector<Call> calls;
   std::vector<uint32_t> outputs;  // Values, by output of the held node.
@@ -61,33 +68,28 @@ std::shared_ptr<const BatchProgram> ProgramOf(const Node& node,
 std::shared_ptr<const BatchProgram> ProgramOf(const HeldRegion& region,
                                               const BatchForms& forms);
 
-// Whether both are the same elements: in the same place, or few and equal.
-bool SameTensor(const Tensor& a, const Tensor& b);
-
-// Runs programs. Owned by a stage and used by its thread. It keeps its tables
-// from one run to the next; they hold no tensors in between.
+// Runs programs, each in two steps: Load, on the thread of the driver, takes
+// what it needs of the frames' state; Run may be on another thread, while the
+// driver goes on with other nodes. In between and during Run the instances are
+// running: nobody else writes their input and output slots. Owned by a stage.
+// It keeps its tables from one run to the next; they hold no tensors in
+// between.
 class BatchRun {
  public:
   explicit BatchRun(const Plan& plan) : plan_(plan) {}
 
-  // Runs `program` for `instances`, which have what InputUse says in common,
-  // and fills their output slots. If a kernel fails, `failed` is the number of
-  // the instance, and no slots are filled.
-  Status Run(const BatchProgram& program, std::span<const Ready> instances,
-             StepContext* step, size_t* failed);
+  // Prepares to run `program` for `instances`, which have what InputUse says in
+  // common and outlive the run. REQUIRES: nothing is loaded.
+  void Load(const BatchProgram& program, std::span<const Ready> instances);
+  // Fills the instances' output slots. If a kernel fails, `failed` is the
+  // number of the instance, and no slots are filled.
+  Status Run(StepContext* step, size_t* failed);
+  // Drops what was loaded and has not run.
+  void Clear();
   // Whether the last run called each kernel with a form once for all instances.
   bool ran_together() const { return ran_together_; }
 
  private:
-  // A value in one or more of three forms.
-  struct Value {
-    bool is_shared = false, is_stacked = false, is_each = false;
-    Tensor shared;             // The same for all instances.
-    Tensor stacked;            // [k, ...]: one after the other.
-    std::vector<Tensor> each;  // One by one.
-    void Clear();
-  };
-
   const Tensor& Input(Ready r, uint32_t i) const {
     const InputRef ref = plan_.inputs[r.node->first_input + i];
     return r.iteration->tables[ref.table][ref.index];
@@ -96,13 +98,16 @@ class BatchRun {
   size_t count() const { return instances_.size(); }
 
   Status Execute(size_t* failed);
-  void Load();
+  void LoadInput(uint32_t i);
   bool IsSharedInput(uint32_t i) const;
+  static bool IsShared(BatchValue* v);
   void MakeEach(uint32_t value);
   Status MakeStacked(uint32_t value);
   template <typename At>
   Result<Tensor> Stack(const At& at) const;
   Status RunTogether(const BatchProgram::Call& call);
+  Status RunForAll(const BatchProgram::Call& call);
+  Status RunStacked(const BatchProgram::Call& call);
   Status GatherOperands(const BatchProgram::Call& call);
   void DropLastReads(const BatchProgram::Call& call);
   void RestoreLastReads(const BatchProgram::Call& call);
@@ -115,7 +120,7 @@ class BatchRun {
   const BatchProgram* program_ = nullptr;
   std::span<const Ready> instances_;
   StepContext* step_ = nullptr;
-  std::vector<Value> values_;
+  std::vector<BatchValue> values_;
   bool ran_together_ = true;
   // Of the call in progress.
   std::vector<Tensor> in_, first_, out_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "exec/batching/batch_objects.h"
 #include "graph/frames.h"
 #include "graph/graph.h"
 #include "graph/hidden_attributes.h"
@@ -49,6 +50,21 @@ bool IsRequested(const Graph& graph) {
                      [](const auto& n) {
                        return n->template AttrOr<bool>(kBatchAttr, false);
                      });
+}
+
+// Of ops on objects: whether they give floats, and shapes say how many. (Those
+// that only keep values wait for what makes them.)
+bool GivesFloats(const Node& n) {
+  bool floats = false;
+  int64_t elements = 0;
+  for (int i = 0; i < n.num_outputs(); ++i) {
+    floats = floats || IsFloating(n.output_type(i));
+    const PartialShape& shape = n.output_shape(i);
+    elements += shape.fully_known()
+                    ? std::min<int64_t>(shape.num_elements(), INT32_MAX)
+                    : INT32_MAX;
+  }
+  return floats && elements >= FewestBatchedElements();
 }
 
 // Whether the shapes say that its instances are too small.
@@ -155,6 +171,10 @@ Result<BatchForms> FindBatched(
     const Result<std::shared_ptr<Kernel>> kernel = kernels(*n);
     if (!kernel.ok() || *kernel == nullptr || (*kernel)->run == nullptr)
       continue;
+    if (FindObjectForm(*n).kernel != nullptr) {
+      if (GivesFloats(*n)) found.emplace(n, BatchForm());
+      continue;
+    }
     const std::optional<BatchForm> form = FindBatchForm(*n, **kernel);
     if (form && ComputesOnFloats(*n, *form) &&
         !NeedsOthers(*n, *form, varies) &&

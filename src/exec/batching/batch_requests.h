@@ -1,5 +1,6 @@
 // Which nodes of a step's graph are batched: those with a BatchForm in the
-// loops and functions for which it is requested.
+// loops and functions for which it is requested, and those that take floats out
+// of objects (batch_objects.h).
 #ifndef SLUICE_EXEC_BATCHING_BATCH_REQUESTS_H_
 #define SLUICE_EXEC_BATCHING_BATCH_REQUESTS_H_
 
@@ -11,6 +12,7 @@
 
 namespace sluice {
 
+// (For an op on objects, the form has no meaning.)
 using BatchForms = std::unordered_map<const Node*, BatchForm>;
 
 // The nodes whose instances are to run together. A request is kBatchAttr on a

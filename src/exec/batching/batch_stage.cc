@@ -14,8 +14,9 @@ namespace {
 // The most groups of one node that wait at a time. Instances with yet another
 // signature (each with its own weights, say) run at once.
 constexpr size_t kMostGroups = 8;
-// The instances of a region are divided over threads from twice so many on.
-constexpr int64_t kFewestPerThread = 16;
+// The instances of a region are divided over threads from twice so many on, and
+// into more parts than threads if each has as many as kManyPerPart.
+constexpr int64_t kFewestPerThread = 16, kManyPerPart = 32;
 
 // The held nodes of one step. See the header; ReadyStage says who uses it.
 class BatchStage final : public ReadyStage {
@@ -53,7 +54,8 @@ class BatchStage final : public ReadyStage {
     return true;
   }
 
-  bool empty() const override { return waiting_.empty(); }
+  bool empty() const override { return waiting_.empty() && !running(); }
+  bool running() const override { return !in_flight_.empty(); }
 
   std::span<const Ready> Next() override {
     size_t best = 0;
@@ -64,41 +66,29 @@ class BatchStage final : public ReadyStage {
         if (RunsBefore(waiting_[i], waiting_[best])) best = i;
     }
     program_ = programs_[waiting_[best].node];
-    running_.swap(*waiting_[best].group);
+    group_.swap(*waiting_[best].group);
     waiting_[best].group->clear();
     waiting_[best] = waiting_.back();
     waiting_.pop_back();
-    return running_;
+    return group_;
   }
 
+  // With several threads, the next part that is done.
   Result<std::span<const Ready>> RunTogether(StepContext* step) override {
-    SortByMemory();
-    const int threads = IntraOpThreads();
-    // (A single kernel divides itself.)
-    const int64_t parts =
-        program_->calls.size() == 1
-            ? 1
-            : std::min<int64_t>(
-                  threads, (count() + kFewestPerThread - 1) / kFewestPerThread);
-    parts_.assign(static_cast<size_t>(parts), Part());
-    while (runs_.size() < parts_.size())
-      runs_.push_back(std::make_unique<BatchRun>(plan_));
-    RunParts(static_cast<int>(parts), [&](int p) {
-      const int64_t begin = count() * p / parts;
-      const int64_t end = count() * (p + 1) / parts;
-      const ScopedIntraOpThreads of_kernels(parts > 1 ? 1 : threads);
-      Part& part = parts_[static_cast<size_t>(p)];
-      size_t failed = 0;
-      part.status = runs_[static_cast<size_t>(p)]->Run(
-          *program_, PartOf(begin, end), step, &failed);
-      part.failed = static_cast<size_t>(begin) + failed;
-    });
-    for (const Part& p : parts_) {
-      if (p.status.ok()) continue;
-      failed_ = running_[p.failed];
-      return p.status;
+    if (!running()) {
+      SortByMemory();
+      Divide();
+      if (parts_.size() == 1) {
+        RunPart(0, step);
+        return Ran(0);
+      }
+      in_flight_.Start(static_cast<int>(parts_.size()), IntraOpThreads() - 1,
+                       [this, step](int p) {
+                         const ScopedIntraOpThreads of_kernels(1);
+                         RunPart(static_cast<size_t>(p), step);
+                       });
     }
-    return std::span<const Ready>(running_);
+    return Ran(static_cast<size_t>(in_flight_.Next()));
   }
   Ready failed() const override { return failed_; }
   bool OfOneNode() const override {
@@ -109,6 +99,8 @@ class BatchStage final : public ReadyStage {
   }
 
   void Clear() override {
+    in_flight_.Drop();
+    for (const auto& run : runs_) run->Clear();
     for (const Waiting& w : waiting_) w.group->clear();
     waiting_.clear();
   }
@@ -128,10 +120,41 @@ class BatchStage final : public ReadyStage {
   const Tensor& Input(Ready r, uint32_t i) const {
     return InputAt(plan_, r, i);
   }
-  int64_t count() const { return static_cast<int64_t>(running_.size()); }
-  std::span<const Ready> PartOf(int64_t begin, int64_t end) const {
-    return std::span<const Ready>(running_).subspan(
-        static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  int64_t count() const { return static_cast<int64_t>(group_.size()); }
+
+  // Divides the group over the threads, and loads each part. There are more
+  // parts than threads if they are not small: while others run, the driver
+  // passes on the tokens of those that are done.
+  void Divide() {
+    const int threads = IntraOpThreads();
+    int64_t parts = 1;
+    if (threads > 1 &&
+        program_->calls.size() > 1)  // (A kernel divides itself.)
+      parts =
+          std::max(std::min<int64_t>(threads, (count() + kFewestPerThread - 1) /
+                                                  kFewestPerThread),
+                   std::min<int64_t>(2 * threads, count() / kManyPerPart));
+    parts_.assign(static_cast<size_t>(parts), Part());
+    while (runs_.size() < parts_.size())
+      runs_.push_back(std::make_unique<BatchRun>(plan_));
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const auto begin = count() * static_cast<int64_t>(p) / parts;
+      const auto end = count() * static_cast<int64_t>(p + 1) / parts;
+      parts_[p].instances = std::span<const Ready>(group_).subspan(
+          static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+      runs_[p]->Load(*program_, parts_[p].instances);
+    }
+  }
+
+  void RunPart(size_t p, StepContext* step) {
+    parts_[p].status = runs_[p]->Run(step, &parts_[p].failed);
+  }
+
+  Result<std::span<const Ready>> Ran(size_t p) {
+    const Part& part = parts_[p];
+    if (part.status.ok()) return part.instances;
+    failed_ = part.instances[part.failed];
+    return part.status;
   }
 
   // Nodes of inner frames first, whose results outer ones wait for; they have
@@ -167,50 +190,72 @@ class BatchStage final : public ReadyStage {
       if (use == BatchProgram::InputUse::kNothing) continue;
       const Tensor& a = Input(r, i);
       const Tensor& b = Input(other, i);
-      if (use == BatchProgram::InputUse::kValue
-              ? !SameTensor(a, b)
-              : a.dtype() != b.dtype() || !(a.shape() == b.shape()))
-        return false;
+      const bool fits = use == BatchProgram::InputUse::kObject
+                            ? program.objects[i].fits(a, b)
+                        : use == BatchProgram::InputUse::kValue
+                            ? SameTensor(a, b)
+                            : a.dtype() == b.dtype() && a.shape() == b.shape();
+      if (!fits) return false;
     }
     return true;
   }
 
-  // Orders the instances by the place of their first stacked input in a buffer,
-  // so that neighbours in memory are neighbours in the batch.
+  // Where the elements of an input lie in a buffer; null if that does not
+  // matter.
+  const void* PlaceOf(Ready r, uint32_t i) const {
+    const Tensor& t = Input(r, i);
+    const BatchProgram::InputUse use = program_->inputs[i];
+    if (use == BatchProgram::InputUse::kObject)
+      return program_->objects[i].place == nullptr
+                 ? nullptr
+                 : program_->objects[i].place(t);
+    return use == BatchProgram::InputUse::kShape && t.has_buffer() ? t.raw()
+                                                                   : nullptr;
+  }
+
+  // Orders the instances by the place of an input, so that neighbours in memory
+  // are neighbours in the batch: of the objects, which stand for many values,
+  // or of the first that is stacked.
   void SortByMemory() {
-    uint32_t i = 0;
-    while (i < program_->num_inputs() &&
-           (program_->inputs[i] != BatchProgram::InputUse::kShape ||
-            !Input(running_[0], i).has_buffer()))
-      ++i;
-    if (i == program_->num_inputs()) return;
+    const uint32_t n = program_->num_inputs();
+    uint32_t by = n;
+    for (uint32_t i = 0; i < n; ++i)
+      if (PlaceOf(group_[0], i) != nullptr &&
+          (by == n ||
+           (program_->inputs[by] != BatchProgram::InputUse::kObject &&
+            program_->inputs[i] == BatchProgram::InputUse::kObject)))
+        by = i;
+    if (by == n) return;
     places_.clear();
-    for (const Ready r : running_) places_.push_back({Input(r, i).raw(), r});
+    for (const Ready r : group_) places_.push_back({PlaceOf(r, by), r});
     const auto before = [](const Place& a, const Place& b) {
       return std::less<>()(a.first, b.first);
     };
     if (std::is_sorted(places_.begin(), places_.end(), before)) return;
     std::sort(places_.begin(), places_.end(), before);
-    for (size_t k = 0; k < places_.size(); ++k) running_[k] = places_[k].second;
+    for (size_t k = 0; k < places_.size(); ++k) group_[k] = places_[k].second;
   }
 
   const Plan& plan_;
   const std::vector<const BatchProgram*> programs_;
   std::vector<std::vector<std::unique_ptr<Group>>> groups_;  // By node.
   std::vector<Waiting> waiting_;                             // Not empty.
-  Group running_;
+  Group group_;                            // That Next returned last.
+  const BatchProgram* program_ = nullptr;  // Of group_.
   using Place = std::pair<const void*, Ready>;
-  std::vector<Place> places_;              // Only used by SortByMemory.
-  const BatchProgram* program_ = nullptr;  // Of running_.
+  std::vector<Place> places_;  // Only used by SortByMemory.
+  // Of group_. While one is in flight, the thread that runs it uses its run.
   struct Part {
-    size_t failed = 0;  // In running_.
+    std::span<const Ready> instances;
+    size_t failed = 0;  // In `instances`.
     Status status;
   };
-  std::vector<Part> parts_;                      // Of running_.
+  std::vector<Part> parts_;
   std::vector<std::unique_ptr<BatchRun>> runs_;  // By part.
   Ready failed_;
   bool shuffles_ = false;
   std::mt19937_64 random_;
+  PartsInFlight in_flight_;  // Last: its end waits for what uses the others.
 };
 
 // Owned by the plan, whose stages refer to the programs.

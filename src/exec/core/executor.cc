@@ -431,8 +431,9 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   return Done(r, InvokeInline(r));
 }
 
-// Nothing else is ready: runs the next group of held nodes. What it makes ready
-// runs, or is held, before the next group.
+// Nothing else is ready: runs the next group of held nodes, or goes on with the
+// one that is running on several threads. What it makes ready runs, or is held,
+// before the next group.
 void Execution::RunHeld() {
   if (attention_.load(std::memory_order_acquire)) {
     HandleMail();
@@ -440,20 +441,21 @@ void Execution::RunHeld() {
   }
   if (options_.outbox != nullptr) options_.outbox->Flush();
   ticks_ = kClockTicks - 1;  // (It may take long.)
-  const std::span<const Ready> group = stage_->Next();
-  if (stage_->RunsTogether(group.size())) {
+  std::span<const Ready> group;
+  if (!stage_->running()) group = stage_->Next();
+  if (group.empty() || stage_->RunsTogether(group.size())) {
     // (More threads gain little on the rows of cheap kernels, and lose much if
     // another program has their core.)
-    const bool alone =
-        NoneRuns() && (group[0].node->flags & PlanNode::kExpensive) != 0;
+    const bool alone = NoneRuns() && !group.empty() &&
+                       (group[0].node->flags & PlanNode::kExpensive) != 0;
     ScopedIntraOpThreads threads(alone ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
     const auto ran = stage_->RunTogether(&step_);
     if (ran.ok()) {
       if (options_.trace != nullptr && stage_->OfOneNode())
-        AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
-                 static_cast<int64_t>(group.size()));
+        AddEvent(ran->front(), start, ThreadAllocatedBytes() - bytes, {},
+                 static_cast<int64_t>(ran->size()));
       else if (options_.trace != nullptr)
         for (const Ready r : *ran) AddEvent(r, start, 0, {});
       for (const Ready r : *ran) tokens_.Complete(r);

@@ -36,14 +36,19 @@ class ReadyStage {
   // is any.
   virtual bool Release() { return false; }
   // Takes out the nodes that are to run next. The span is valid until the next
-  // call of Hold, Next or Start. REQUIRES: !empty().
+  // call of Next or Start. REQUIRES: !empty() and !running().
   virtual std::span<const Ready> Next() = 0;
   // The rest is about the nodes that Next returned last.
   // Whether so many run together, or one by one.
   virtual bool RunsTogether(size_t nodes) const { return nodes > 1; }
   // Runs them, and fills their output slots. Returns those that ran; the others
-  // are held again. After an error none is filled.
+  // are held again, or, if running() is true now, other threads run them
+  // meanwhile: the caller goes on with what is ready, and calls this again for
+  // more of them. After an error those that ran last are not filled.
   virtual Result<std::span<const Ready>> RunTogether(StepContext* step) = 0;
+  // Whether some of them are still to be returned by RunTogether; then empty()
+  // is false.
+  virtual bool running() const { return false; }
   // After an error of RunTogether: the node that failed. None: the caller runs
   // them one by one, for the error of the right one.
   virtual Ready failed() const { return {}; }
@@ -51,7 +56,8 @@ class ReadyStage {
   // own, to which Describe adds what the stage knows.
   virtual bool OfOneNode() const { return true; }
   virtual void Describe(Ready, TraceEvent*) const {}
-  // Drops all held nodes: the step has failed.
+  // Drops all held nodes: the step has failed. Waits for those that other
+  // threads run.
   virtual void Clear() = 0;
 };
 

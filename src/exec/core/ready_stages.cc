@@ -47,6 +47,9 @@ class StagesInOrder final : public ReadyStage {
   Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     return running_->RunTogether(step);
   }
+  bool running() const override {
+    return running_ != nullptr && running_->running();
+  }
   Ready failed() const override { return running_->failed(); }
   void Describe(Ready r, TraceEvent* e) const override {
     running_->Describe(r, e);

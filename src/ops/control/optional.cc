@@ -1,6 +1,7 @@
 #include "ops/tensor_array/optional.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <typeinfo>
 #include <utility>
@@ -14,18 +15,55 @@
 
 namespace sluice {
 
+OptionalValue::~OptionalValue() {
+  if (rows_ != nullptr) GiveItems(&values_);
+  DropNested(std::move(values_));
+}
+
+void OptionalValue::GiveItems(std::vector<Tensor>* to) {
+  if (rows_ == nullptr) {
+    for (Tensor& t : values_) to->push_back(std::move(t));
+    values_.clear();
+    return;
+  }
+  for (BatchValue& column : rows_->columns)
+    if (column.is_each && column.each[row_].valid())
+      to->push_back(std::move(column.each[row_]));
+}
+
+Tensor OptionalValue::Get(size_t i) const {
+  if (rows_ == nullptr) return values_[i];
+  const BatchValue& column = rows_->columns[i];
+  return column.is_each      ? column.each[row_]
+         : column.is_stacked ? PartsOf(column.stacked)[row_]
+                             : column.shared;
+}
+
+Tensor OptionalValue::Take(size_t i) {
+  if (rows_ == nullptr) return std::move(values_[i]);
+  BatchValue& column = rows_->columns[i];
+  return column.is_each ? std::move(column.each[row_]) : Get(i);
+}
+
+std::vector<Tensor> OptionalValue::values() const {
+  std::vector<Tensor> all;
+  all.reserve(size());
+  for (size_t i = 0; i < size(); ++i) all.push_back(Get(i));
+  return all;
+}
+
 Status AddToOptional(const OptionalValue& x, Variant* sum, int depth) {
   const auto* a = sum->get<OptionalValue>();
   if (a == nullptr)
     return InvalidArgument("sum: expected two Optionals, got ",
                            sum->value()->TypeName(), " and ", x.TypeName());
-  if (a->values().size() != x.values().size())
+  if (a->size() != x.size())
     return InvalidArgument(
-        "sum: expected Optionals of one number of values, got ",
-        a->values().size(), " and ", x.values().size());
+        "sum: expected Optionals of one number of values, got ", a->size(),
+        " and ", x.size());
   std::vector<Tensor> values = a->values();
   for (size_t i = 0; i < values.size(); ++i)
-    SLUICE_RETURN_IF_ERROR(AddToTensor(x.values()[i], &values[i], depth));
+    SLUICE_RETURN_IF_ERROR(AddToTensor(x.Get(i), &values[i], depth));
   *sum = Variant(std::make_shared<OptionalValue>(std::move(values)));
   return OkStatus();
 }
@@ -59,10 +97,10 @@ Status RunNone(KernelContext& ctx) {
   return OkStatus();
 }
 
-Result<const OptionalValue*> OptionalInput(const KernelContext& ctx) {
-  const Tensor& t = ctx.input(0);
+// The Optional in a token.
+Result<const OptionalValue*> AsOptional(const Tensor& t) {
   const OptionalValue* o = nullptr;
-  if (t.rank() == 0) {
+  if (t.dtype() == DType::kVariant && t.rank() == 0) {
     // (A dynamic_cast takes tens of nanoseconds; the class is final.)
     const Variant::Value* const value = t.raw_scalar<Variant>().value();
     if (value != nullptr && typeid(*value) == typeid(OptionalValue))
@@ -74,9 +112,14 @@ Result<const OptionalValue*> OptionalInput(const KernelContext& ctx) {
   return o;
 }
 
+// Whether it may move values out of its Optional: it has no other reader.
+bool OwnsOptional(const Tensor& token) {
+  return token.unique() && token.raw_scalar<Variant>().unique();
+}
+
 Status RunHasValue(KernelContext& ctx) {
-  SLUICE_ASSIGN_OR_RETURN(const OptionalValue* o, OptionalInput(ctx));
-  ctx.set_output(0, Tensor::Scalar(!o->values().empty()));
+  SLUICE_ASSIGN_OR_RETURN(const OptionalValue* o, AsOptional(ctx.input(0)));
+  ctx.set_output(0, Tensor::Scalar(o->size() > 0));
   return OkStatus();
 }
 
@@ -89,14 +132,14 @@ bool Fits(const Shape& shape, const PartialShape& want) {
 }
 
 Status RunGetValue(KernelContext& ctx) {
-  SLUICE_ASSIGN_OR_RETURN(const OptionalValue* o, OptionalInput(ctx));
-  if (o->values().empty())
+  SLUICE_ASSIGN_OR_RETURN(const OptionalValue* o, AsOptional(ctx.input(0)));
+  if (o->size() == 0)
     return InvalidArgument("optional: expected a value, got none");
-  if (static_cast<int>(o->values().size()) != ctx.num_outputs())
+  if (static_cast<int>(o->size()) != ctx.num_outputs())
     return InvalidArgument("optional: expected ", ctx.num_outputs(),
-                           " values, got ", o->values().size());
+                           " values, got ", o->size());
   for (int i = 0; i < ctx.num_outputs(); ++i) {
-    const Tensor& t = o->values()[static_cast<size_t>(i)];
+    const Tensor t = o->Get(static_cast<size_t>(i));
     if (t.dtype() != ctx.node().output_type(i))
       return InvalidArgument("optional: expected ",
                              DTypeName(ctx.node().output_type(i)), " as value ",
@@ -109,13 +152,12 @@ Status RunGetValue(KernelContext& ctx) {
   }
   // The only reader moves the values out.
   const Tensor token = ctx.TakeInput(0);
-  const bool only_reader =
-      token.unique() && token.raw_scalar<Variant>().unique();
+  const bool only_reader = OwnsOptional(token);
   for (int i = 0; i < ctx.num_outputs(); ++i) {
     const auto at = static_cast<size_t>(i);
     // (Every value was created as non-const.)
-    ctx.set_output(i, only_reader ? const_cast<OptionalValue*>(o)->Take(at)
-                                  : o->values()[at]);
+    ctx.set_output(
+        i, only_reader ? const_cast<OptionalValue*>(o)->Take(at) : o->Get(at));
   }
   return OkStatus();
 }
@@ -130,6 +172,195 @@ Status MakeGetValue(const Node& n, Kernel* k) {
   k->run = RunGetValue;
   return OkStatus();
 }
+
+// ---- For all instances of a batch -------------------------------------------
+
+bool AnyBorrowed(const BatchValue& v) {
+  return (v.is_shared && v.shared.borrowed()) ||
+         (v.is_stacked && v.stacked.borrowed()) ||
+         (v.is_each &&
+          std::any_of(v.each.begin(), v.each.end(),
+                      [](const Tensor& t) { return t.borrowed(); }));
+}
+
+// OptionalFromValue: the Optionals share their values' buffers.
+Status PackAll(BatchCall& call) {
+  auto rows = std::make_shared<OptionalRows>();
+  rows->count = call.count;
+  rows->columns.resize(call.inputs.size());
+  for (const BatchValue* in : call.inputs)
+    if (AnyBorrowed(*in)) return Unimplemented("optional: of borrowed memory");
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    BatchValue &from = *call.inputs[i], &to = rows->columns[i];
+    if (from.is_shared) {
+      to.shared = from.shared;
+      to.is_shared = true;
+    } else if (from.is_stacked) {
+      to.stacked = from.stacked;
+      to.is_stacked = true;
+    } else {
+      to.each = call.last_read[i] ? std::move(from.each) : from.each;
+      to.is_each = true;
+    }
+  }
+  BatchValue& out = call.outputs[0];
+  out.is_each = true;
+  out.each.reserve(call.count);
+  for (size_t k = 0; k < call.count; ++k)
+    out.each.push_back(Tensor::Scalar<Variant>(
+        Variant(std::make_shared<OptionalValue>(rows, k))));
+  return OkStatus();
+}
+
+// The Optionals of the instances, which all have a row for each output.
+Result<std::vector<OptionalValue*>> RowsOf(const BatchCall& call) {
+  if (!call.inputs[0]->is_each)
+    return Unimplemented("optional: not one for each instance");
+  std::vector<OptionalValue*> optionals;
+  optionals.reserve(call.count);
+  for (const Tensor& t : call.inputs[0]->each) {
+    SLUICE_ASSIGN_OR_RETURN(const OptionalValue* o, AsOptional(t));
+    if (o->rows() == nullptr || o->size() != call.outputs.size())
+      return Unimplemented("optional: not of a batch");
+    // (Every value was created as non-const.)
+    optionals.push_back(const_cast<OptionalValue*>(o));
+  }
+  return optionals;
+}
+
+// Whether a value is what OptionalGetValue declares as output i.
+bool IsDeclared(const Tensor& t, const Node& n, const Kernel& kernel,
+                size_t i) {
+  const auto& shapes =
+      *static_cast<const AttrValue::Shapes*>(kernel.state.get());
+  return t.dtype() == n.output_type(static_cast<int>(i)) &&
+         Fits(t.shape(), shapes[i]);
+}
+
+// The elements of value i of all Optionals, one after the other.
+Result<Tensor> StackColumn(const BatchCall& call,
+                           std::span<OptionalValue* const> optionals,
+                           size_t i) {
+  const Tensor first = optionals[0]->Get(i);
+  const Shape& shape = first.shape();
+  if (!IsDeclared(first, call.node, call.kernel, i))
+    return Unimplemented("optional: of another type or shape");
+  // (Most come from few batches.)
+  const OptionalRows* checked = nullptr;
+  bool in_a_row = true;
+  for (size_t k = 0; k < optionals.size(); ++k) {
+    const OptionalValue& o = *optionals[k];
+    in_a_row = in_a_row && o.rows() == optionals[0]->rows() &&
+               o.row() == optionals[0]->row() + k;
+    if (o.rows().get() == checked) continue;
+    checked = o.rows().get();
+    const BatchValue& column = checked->columns[i];
+    if (!column.is_stacked) return Unimplemented("optional: of another form");
+    const std::span<const int64_t> dims =
+        column.stacked.shape().dims().subspan(1);
+    if (column.stacked.dtype() != first.dtype() ||
+        !std::equal(dims.begin(), dims.end(), shape.dims().begin(),
+                    shape.dims().end()))
+      return Unimplemented("optional: of other types or shapes");
+  }
+  Dims dims = {static_cast<int64_t>(call.count)};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  SLUICE_ASSIGN_OR_RETURN(const Shape all_shape, Shape::Make(dims));
+  const Tensor& source = optionals[0]->rows()->columns[i].stacked;
+  if (in_a_row) {
+    const auto begin = static_cast<int64_t>(optionals[0]->row());
+    return source.Rows(begin, begin + static_cast<int64_t>(call.count));
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      Tensor all, Tensor::Make(first.dtype(), all_shape, call.allocator));
+  const size_t bytes = first.bytes();
+  char* to = static_cast<char*>(all.raw());
+  for (size_t k = 0; bytes > 0 && k < optionals.size(); ++k, to += bytes) {
+    const Tensor& from = optionals[k]->rows()->columns[i].stacked;
+    std::memcpy(
+        to, static_cast<const char*>(from.raw()) + optionals[k]->row() * bytes,
+        bytes);
+  }
+  return all;
+}
+
+// OptionalGetValue: values that PackAll stacked are stacked again, without a
+// tensor for each instance.
+Status UnpackAll(BatchCall& call) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<OptionalValue*> optionals,
+                          RowsOf(call));
+  const auto form_of = [&](size_t i) -> const BatchValue& {
+    return optionals[0]->rows()->columns[i];
+  };
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    BatchValue& out = call.outputs[i];
+    if (!form_of(i).is_stacked) continue;
+    SLUICE_ASSIGN_OR_RETURN(out.stacked, StackColumn(call, optionals, i));
+    out.is_stacked = true;
+  }
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    BatchValue& out = call.outputs[i];
+    if (out.is_stacked) continue;
+    const Tensor& shared = form_of(i).shared;
+    bool is_shared = form_of(i).is_shared;
+    for (const OptionalValue* o : optionals) {
+      const BatchValue& column = o->rows()->columns[i];
+      is_shared =
+          is_shared && column.is_shared && SameTensor(column.shared, shared);
+      if (!IsDeclared(o->Get(i), call.node, call.kernel, i))
+        return Unimplemented("optional: of other types or shapes");
+    }
+    if (!is_shared) continue;
+    out.shared = shared;
+    out.is_shared = true;
+  }
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    BatchValue& out = call.outputs[i];
+    if (out.is_stacked || out.is_shared) continue;
+    out.is_each = true;
+    out.each.reserve(call.count);
+    for (size_t k = 0; k < call.count; ++k) {
+      const bool takes =
+          call.last_read[0] && OwnsOptional(call.inputs[0]->each[k]);
+      out.each.push_back(takes ? optionals[k]->Take(i) : optionals[k]->Get(i));
+    }
+  }
+  return OkStatus();
+}
+
+// Whether what their batches share in two Optionals is the same.
+bool ShareTheSame(const Tensor& a, const Tensor& b) {
+  const Result<const OptionalValue*> x = AsOptional(a), y = AsOptional(b);
+  if (!x.ok() || !y.ok()) return false;
+  const OptionalRows *rows = (*x)->rows().get(), *other = (*y)->rows().get();
+  if (rows == other) return true;
+  if (rows == nullptr || other == nullptr ||
+      rows->columns.size() != other->columns.size())
+    return false;
+  for (size_t i = 0; i < rows->columns.size(); ++i) {
+    const BatchValue &c = rows->columns[i], &d = other->columns[i];
+    if (c.is_shared != d.is_shared ||
+        (c.is_shared && !SameTensor(c.shared, d.shared)))
+      return false;
+  }
+  return true;
+}
+
+// Where the first value that is stacked lies.
+const void* PlaceOfRow(const Tensor& t) {
+  const Result<const OptionalValue*> o = AsOptional(t);
+  if (!o.ok() || (*o)->rows() == nullptr) return nullptr;
+  const OptionalRows& rows = *(*o)->rows();
+  for (const BatchValue& column : rows.columns)
+    if (column.is_stacked)
+      return static_cast<const char*>(column.stacked.raw()) +
+             (*o)->row() * (column.stacked.bytes() / rows.count);
+  return nullptr;
+}
+
+const BatchKernelRegistrar pack_all("OptionalFromValue", {PackAll});
+const BatchKernelRegistrar unpack_all("OptionalGetValue",
+                                      {UnpackAll, ShareTheSame, PlaceOfRow});
 
 Status GetValueShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));

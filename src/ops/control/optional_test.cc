@@ -92,5 +92,154 @@ TEST_F(OptionalTest, DeepNestingIsSupported) {
               HasSubstr("levels of nesting"));
 }
 
+// Optionals that are made for all instances of a batch.
+class OptionalBatchTest : public OptionalTest {
+ protected:
+  // Runs the node for all instances at once.
+  static Status RunAll(Node* n, std::vector<BatchValue>* inputs,
+                       std::vector<BatchValue>* outputs) {
+    Kernel kernel;
+    SLUICE_RETURN_IF_ERROR(n->op().kernel(*n, &kernel));
+    std::vector<BatchValue*> in;
+    size_t count = 0;
+    for (BatchValue& v : *inputs) {
+      in.push_back(&v);
+      if (v.is_each) count = v.each.size();
+    }
+    outputs->resize(static_cast<size_t>(n->num_outputs()));
+    BatchCall call{*n, kernel, count, Allocator::Cpu(), in, kLast, *outputs};
+    return FindObjectForm(*n).kernel(call);
+  }
+
+  // Optionals of rows [first + i, 10], the vector [7, 8] of all, and the number
+  // first + i.
+  static std::vector<Tensor> Batch(int count, int first, Tensor* rows,
+                                   float shared = 7) {
+    std::vector<BatchValue> in(3), out;
+    in[0].is_stacked = in[1].is_shared = in[2].is_each = true;
+    in[0].stacked = Tensor(DType::kFloat, {count, 2});
+    in[1].shared = Tensor::Vector<float>({shared, 8, 9});
+    for (int i = 0; i < count; ++i) {
+      in[0].stacked.raw<float>()[2 * i] = static_cast<float>(first + i);
+      in[0].stacked.raw<float>()[2 * i + 1] = 10;
+      in[2].each.push_back(Tensor::Vector<int32_t>({first + i, 0, 0}));
+    }
+    if (rows != nullptr) *rows = in[0].stacked;
+    Node* const pack = Of({Constant(Tensor::Vector<float>({0, 0})),
+                           Constant(Tensor::Vector<float>({0, 0, 0})),
+                           Constant(Tensor::Vector<int32_t>({0, 0, 0}))})
+                           .node;
+    EXPECT_TRUE(RunAll(pack, &in, &out).ok());
+    EXPECT_TRUE(out[0].is_each);
+    return out[0].each;
+  }
+
+  static Node* Unpack(const PartialShape& row = PartialShape({2})) {
+    const DType f = DType::kFloat;
+    return BuildNode(
+        "OptionalGetValue", {None()},
+        {{"output_types", AttrValue::Types{f, f, DType::kInt32}},
+         {"output_shapes",
+          AttrValue::Shapes{row, PartialShape({3}), PartialShape({3})}}});
+  }
+
+  static inline const std::vector<bool> kLast = {true, true, true};
+};
+
+TEST_F(OptionalBatchTest, EachHasItsRow) {
+  const std::vector<Tensor> optionals = Batch(3, 5, nullptr);
+  Node* const get = Unpack();
+  for (int i = 2; i >= 0; --i) {
+    const auto got = RunKernel(*get, {optionals[static_cast<size_t>(i)]});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT((*got)[0].ToVector<float>(),
+                ElementsAre(static_cast<float>(5 + i), 10));
+    EXPECT_THAT((*got)[1].ToVector<float>(), ElementsAre(7, 8, 9));
+    EXPECT_THAT((*got)[2].ToVector<int32_t>(), ElementsAre(5 + i, 0, 0));
+  }
+}
+
+TEST_F(OptionalBatchTest, RowsInOrderAreStackedWithoutACopy) {
+  Tensor rows;
+  std::vector<Tensor> optionals = Batch(3, 5, &rows);
+  std::vector<BatchValue> in(1), out;
+  in[0].is_each = true;
+  in[0].each = {optionals[1], optionals[2]};
+  ASSERT_TRUE(RunAll(Unpack(), &in, &out).ok());
+  ASSERT_TRUE(out[0].is_stacked);
+  EXPECT_TRUE(out[0].stacked.SharesBufferWith(rows));
+  EXPECT_THAT(out[0].stacked.ToVector<float>(), ElementsAre(6, 10, 7, 10));
+}
+
+TEST_F(OptionalBatchTest, RowsOfSeveralBatchesAreStacked) {
+  Tensor rows;
+  std::vector<Tensor> a = Batch(3, 5, &rows), b = Batch(2, 20, nullptr);
+  std::vector<BatchValue> in(1), out;
+  in[0].is_each = true;
+  // (One of them has another reader, and keeps its values.)
+  in[0].each = {std::move(b[1]), a[2], std::move(a[0])};
+  ASSERT_TRUE(RunAll(Unpack(), &in, &out).ok());
+  ASSERT_TRUE(out[0].is_stacked);
+  EXPECT_FALSE(out[0].stacked.SharesBufferWith(rows));
+  EXPECT_THAT(out[0].stacked.ToVector<float>(),
+              ElementsAre(21, 10, 7, 10, 5, 10));
+  ASSERT_TRUE(out[1].is_shared && out[2].is_each);
+  EXPECT_THAT(out[1].shared.ToVector<float>(), ElementsAre(7, 8, 9));
+  EXPECT_EQ(out[2].each[0].raw<int32_t>()[0], 21);
+  EXPECT_EQ(out[2].each[1].raw<int32_t>()[0], 7);
+  EXPECT_EQ(out[2].each[2].raw<int32_t>()[0], 5);
+  const auto again = RunKernel(*Unpack(), {a[2]});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)[2].raw<int32_t>()[0], 7);
+}
+
+// Instances with other weights are no company.
+TEST_F(OptionalBatchTest, WhatBatchesShareDecidesWhoFits) {
+  const auto fits = FindObjectForm(*Unpack()).fits;
+  const std::vector<Tensor> a = Batch(3, 5, nullptr), b = Batch(2, 6, nullptr),
+                            c = Batch(2, 5, nullptr, 17);
+  EXPECT_TRUE(fits(a[0], a[2]));
+  EXPECT_TRUE(fits(a[0], b[1]));
+  EXPECT_FALSE(fits(a[0], c[0]));
+  const Result<Tensor> alone = Session(graph_).Run(Pair());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_FALSE(fits(a[0], *alone));
+  EXPECT_TRUE(fits(*alone, *alone));
+}
+
+TEST_F(OptionalBatchTest, PlacesAreThoseOfTheRows) {
+  const auto place = FindObjectForm(*Unpack()).place;
+  Tensor rows;
+  const std::vector<Tensor> optionals = Batch(3, 5, &rows);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(place(optionals[i]), rows.raw<float>() + 2 * i);
+  const Result<Tensor> alone = Session(graph_).Run(Pair());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(place(*alone), nullptr);
+  EXPECT_EQ(place(Tensor::Scalar(1)), nullptr);
+}
+
+// Then they run one by one, with the error of the right one, if there is one.
+TEST_F(OptionalBatchTest, WhatDoesNotFitIsRefusedAndKept) {
+  const auto refused = [](std::vector<Tensor> optionals, Node* n) {
+    std::vector<BatchValue> in(1), out;
+    in[0].is_each = true;
+    in[0].each = std::move(optionals);
+    EXPECT_FALSE(RunAll(n, &in, &out).ok());
+    const auto kept = RunKernel(*Unpack(), {in[0].each[0]});
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ((*kept)[2].raw<int32_t>()[0], 5);
+  };
+  refused(Batch(2, 5, nullptr), Unpack(PartialShape({3})));
+  std::vector<Tensor> mixed = Batch(2, 5, nullptr);
+  const Result<Tensor> alone = Session(graph_).Run(Pair());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  mixed[1] = *alone;
+  refused(std::move(mixed), Unpack());
+  std::vector<Tensor> other = Batch(2, 5, nullptr);
+  other[1] = Tensor::Scalar<Variant>(Variant());
+  refused(std::move(other), Unpack());
+}
+
 }  // namespace
 }  // namespace sluice
