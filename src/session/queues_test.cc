@@ -355,6 +355,14 @@ TEST(QueueHandlesTest, AReferenceIsReadAsContainerAndName) {
 class QueueWaitsTest : public ::testing::Test {
  protected:
   QueueWaitsTest() : use_(graph_) {}
+  // `stats`: QueueStats of the queue.
+  static void WaitForDequeue(Session& session, Output stats) {
+    constexpr int kWaitingDequeues = 5;
+    for (int64_t waits = 0; waits == 0;) {
+      const auto now = session.Run(stats);
+      waits = now.ok() ? now->data<int64_t>()[kWaitingDequeues] : 1;
+    }
+  }
   Graph graph_;
   WithGraph use_;
 };
@@ -444,11 +452,7 @@ TEST_F(QueueWaitsTest, AStepThatIsLongAfterItsWaitRunsOnItsOwnThread) {
   constexpr int kInARow = 10, kMost = 3000;
   int given = 0;
   for (; in_a_row < kInARow && given < kMost; ++given) {
-    constexpr int kWaitingDequeues = 5;
-    for (int64_t waits = 0; waits == 0;) {
-      const auto now = session.Run(stats);
-      waits = now.ok() ? now->data<int64_t>()[kWaitingDequeues] : 1;
-    }
+    WaitForDequeue(session, stats);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     give(given);
   }
@@ -456,6 +460,36 @@ TEST_F(QueueWaitsTest, AStepThatIsLongAfterItsWaitRunsOnItsOwnThread) {
   done = true;
   give(given);  // (It may wait.)
   consumer.join();
+  RemoveHostFunction(kToken);
+}
+
+// What a deadline wakes is left to the thread that waits for it, if that thread
+// drives another step.
+TEST_F(QueueWaitsTest, AStepWithinAWokenStepEndsAtItsDeadline) {
+  const QueueNodes q = QueueNodes::Floats(1), none = QueueNodes::Floats(1);
+  Node* const put = q.Enqueue({Constant(1.0f)});
+  const Output never = none.Dequeue();
+  const Output stats = ops::QueueStats(q.handle);
+  constexpr const char* kToken = "a step within a woken step";
+  const Output used = Build("PyFunc", {q.Dequeue()},
+                            {{"token", kToken},
+                             {"Tin", AttrValue::Types{DType::kFloat}},
+                             {"Tout", AttrValue::Types{DType::kFloat}}});
+  Session session(graph_);
+  Status inner;
+  AddHostFunction(kToken, [&](std::vector<Tensor> args, const auto&) {
+    RunOptions late;
+    late.timeout_ms = 20;
+    inner = session.Run({}, {never}, {}, late).status();
+    return args;
+  });
+  std::thread consumer(
+      [&] { EXPECT_THAT(FloatsIn(session.Run({used})), ElementsAre(1)); });
+  WaitForDequeue(session, stats);
+  const Status s = session.RunTargets({put});  // Drives the consumer's step.
+  EXPECT_TRUE(s.ok()) << s;
+  consumer.join();
+  EXPECT_EQ(inner.code(), StatusCode::kDeadlineExceeded) << inner;
   RemoveHostFunction(kToken);
 }
 

@@ -181,6 +181,7 @@ void Execution::Await(std::unique_lock<std::mutex>& lock, Deadline deadline,
                       Holds holds) {
   if (deadline && !quiet_cv_.wait_until(lock, *deadline, holds)) {
     CancelAndUnlock(PastDeadline(), std::move(lock));
+    DriveWaiting();  // What that has woken, if it was left to this thread.
     lock = std::unique_lock<std::mutex>(mu_);
   }
   quiet_cv_.wait(lock, holds);
@@ -391,7 +392,8 @@ SLUICE_HOT Status Execution::InvokeInline(Ready r) {
 
 Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   // It may use every core if it runs alone, else one.
-  ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
+  const bool alone = NoneRuns() && (stage_ == nullptr || !stage_->running());
+  ScopedIntraOpThreads threads(alone ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
   AddCost(*r.node, NowNs() - start);

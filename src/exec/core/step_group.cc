@@ -149,6 +149,7 @@ Status StepGroup::Run(std::span<const uint32_t> args,
   if (deadline_ && !waiter.cv.wait_until(lock, *deadline_, done)) {
     lock.unlock();
     CancelAll(PastDeadline());
+    DriveWaiting();  // What that has woken, if it was left to this thread.
     lock.lock();
   }
   waiter.cv.wait(lock, done);
