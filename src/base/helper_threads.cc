@@ -39,6 +39,7 @@ class Helpers {
     const std::lock_guard<std::mutex> lock(mu_);
     for (auto size = static_cast<int>(threads_.size()); size < helpers; ++size)
       threads_.emplace_back([this] { Loop(); });
+    call->helpers_ = helpers;
     calls_.push_back(call);
     posted_.fetch_add(1, std::memory_order_release);
     for (int i = 0; i < std::min(asleep_, helpers); ++i) wake_.notify_one();
@@ -84,20 +85,31 @@ class Helpers {
     return part;
   }
 
+  // The newest call that has a part for another helper, or null.
+  // REQUIRES: mu_ held.
+  PartsInFlight* Offered() const {
+    const auto found = std::find_if(
+        calls_.rbegin(), calls_.rend(),
+        [](const auto* call) { return call->running_ < call->helpers_; });
+    return found == calls_.rend() ? nullptr : *found;
+  }
+
+  // (No wake-up is lost: running_ only falls in a helper that then looks for
+  // another part.)
   void Loop() {
     std::unique_lock<std::mutex> lock(mu_);
     for (;;) {
-      if (calls_.empty()) {
+      if (Offered() == nullptr) {
         const int seen = posted_.load(std::memory_order_relaxed);
         lock.unlock();
         LookFor(
             [&] { return posted_.load(std::memory_order_acquire) != seen; });
         lock.lock();
         ++asleep_;
-        wake_.wait(lock, [this] { return !calls_.empty(); });
+        wake_.wait(lock, [this] { return Offered() != nullptr; });
         --asleep_;
       }
-      PartsInFlight* const call = calls_.back();
+      PartsInFlight* const call = Offered();
       const int part = Take(call);
       ++call->running_;
       lock.unlock();

@@ -35,8 +35,8 @@ class PartsInFlight {
   PartsInFlight(const PartsInFlight&) = delete;
   ~PartsInFlight() { Drop(); }
 
-  // Offers fn(0), ..., fn(parts - 1) to the helpers, of which there are at
-  // least so many from now on. REQUIRES: empty().
+  // Offers fn(0), ..., fn(parts - 1) to the helpers, of which at most `helpers`
+  // run some at a time. REQUIRES: empty().
   void Start(int parts, int helpers, std::function<void(int)> fn);
   // Whether Next has returned all parts.
   bool empty() const { return left_ == 0; }
@@ -52,6 +52,7 @@ class PartsInFlight {
   int left_ = 0;  // The owner's.
   // GUARDED_BY the mutex of Helpers.
   int parts_ = 0;
+  int helpers_ = 0;        // The most that may run parts.
   int next_ = 0;           // To be started; parts_: all are.
   int running_ = 0;        // On helpers.
   std::vector<int> done_;  // By helpers.

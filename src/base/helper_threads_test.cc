@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -120,6 +121,24 @@ TEST(HelperThreadsTest, NextReturnsEachPartOnce) {
       EXPECT_TRUE(returned.insert(part).second);
     }
     ASSERT_EQ(returned.size(), static_cast<size_t>(parts));
+  }
+}
+
+// Others of the process may have started more helpers than this call may use.
+TEST(HelperThreadsTest, NoMoreHelpersThanAllowedRunParts) {
+  RunParts(6, [](int) {});
+  for (int turn = 0; turn < 100; ++turn) {
+    std::atomic<int> running{0}, most{0};
+    PartsInFlight in_flight;
+    in_flight.Start(12, 2, [&](int) {
+      const int now = ++running;
+      for (int seen = most; now > seen;)
+        if (most.compare_exchange_weak(seen, now)) break;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      --running;
+    });
+    while (!in_flight.empty()) in_flight.Next();
+    EXPECT_LE(most, 2 + 1);  // And this thread.
   }
 }
 

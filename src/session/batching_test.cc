@@ -902,7 +902,7 @@ TEST_F(BatchingTest, TreesOnSeveralThreads) {
   for (int run = 0; run < 5; ++run)
     EXPECT_THAT(std::string(session.Run(f.feeds, fetches).status().message()),
                 AllOf(HasSubstr("got 20"), HasSubstr("(GatherV2)"),
-                      HasSubstr("frame 'tree")));
+                      HasSubstr("function 'tree")));
   words = good;
   check();
 }

@@ -9,9 +9,6 @@
 namespace sluice {
 namespace {
 
-// Tensors of at most so many bytes are compared by value (axes, sizes).
-constexpr size_t kComparedBytes = 64;
-
 // Filled by static initialisers, in any order.
 std::map<std::string_view, ObjectForm>& ObjectForms() {
   static auto* forms = new std::map<std::string_view, ObjectForm>;

@@ -70,6 +70,9 @@ struct BatchKernelRegistrar {
 
 ObjectForm FindObjectForm(const Node& n);
 
+// Tensors of at most so many bytes are compared by value (axes, sizes).
+constexpr size_t kComparedBytes = 64;
+
 // Whether both are the same elements: in the same place, or few and equal.
 bool SameTensor(const Tensor& a, const Tensor& b);
 

@@ -38,6 +38,9 @@ class BatchStage final : public ReadyStage {
     const BatchProgram& program = *programs_[at];
     int64_t elements = 0;
     for (uint32_t i = 0; i < r.node->num_inputs; ++i) {
+      // (What is known of an object: its values were worth a batch.)
+      if (program.inputs[i] == BatchProgram::InputUse::kObject)
+        elements += FewestBatchedElements();
       if (program.inputs[i] != BatchProgram::InputUse::kShape) continue;
       const Tensor& t = Input(r, i);
       if (!IsPlain(t.dtype()) || t.num_elements() == 0) return false;

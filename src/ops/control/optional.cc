@@ -192,9 +192,14 @@ Status PackAll(BatchCall& call) {
     if (AnyBorrowed(*in)) return Unimplemented("optional: of borrowed memory");
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     BatchValue &from = *call.inputs[i], &to = rows->columns[i];
-    if (from.is_shared) {
+    // (Small values that are equal in one batch differ from the next one's,
+    // with which the instances of the gradient are to run.)
+    if (from.is_shared && from.shared.bytes() > kComparedBytes) {
       to.shared = from.shared;
       to.is_shared = true;
+    } else if (from.is_shared) {
+      to.each.assign(call.count, from.shared);
+      to.is_each = true;
     } else if (from.is_stacked) {
       to.stacked = from.stacked;
       to.is_stacked = true;
@@ -245,6 +250,11 @@ Result<Tensor> StackColumn(const BatchCall& call,
   const Shape& shape = first.shape();
   if (!IsDeclared(first, call.node, call.kernel, i))
     return Unimplemented("optional: of another type or shape");
+  const auto fits = [&](const Tensor& t, std::span<const int64_t> dims) {
+    return t.dtype() == first.dtype() &&
+           std::equal(dims.begin(), dims.end(), shape.dims().begin(),
+                      shape.dims().end());
+  };
   // (Most come from few batches.)
   const OptionalRows* checked = nullptr;
   bool in_a_row = true;
@@ -253,15 +263,16 @@ Result<Tensor> StackColumn(const BatchCall& call,
     in_a_row = in_a_row && o.rows() == optionals[0]->rows() &&
                o.row() == optionals[0]->row() + k;
     if (o.rows().get() == checked) continue;
-    checked = o.rows().get();
-    const BatchValue& column = checked->columns[i];
-    if (!column.is_stacked) return Unimplemented("optional: of another form");
-    const std::span<const int64_t> dims =
-        column.stacked.shape().dims().subspan(1);
-    if (column.stacked.dtype() != first.dtype() ||
-        !std::equal(dims.begin(), dims.end(), shape.dims().begin(),
-                    shape.dims().end()))
-      return Unimplemented("optional: of other types or shapes");
+    const BatchValue& column = o.rows()->columns[i];
+    bool same;
+    if (column.is_stacked) {
+      checked = o.rows().get();
+      same = fits(column.stacked, column.stacked.shape().dims().subspan(1));
+    } else {
+      const Tensor t = o.Get(i);
+      same = fits(t, t.shape().dims());
+    }
+    if (!same) return Unimplemented("optional: of other types or shapes");
   }
   Dims dims = {static_cast<int64_t>(call.count)};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -276,10 +287,14 @@ Result<Tensor> StackColumn(const BatchCall& call,
   const size_t bytes = first.bytes();
   char* to = static_cast<char*>(all.raw());
   for (size_t k = 0; bytes > 0 && k < optionals.size(); ++k, to += bytes) {
-    const Tensor& from = optionals[k]->rows()->columns[i].stacked;
-    std::memcpy(
-        to, static_cast<const char*>(from.raw()) + optionals[k]->row() * bytes,
-        bytes);
+    const OptionalValue& o = *optionals[k];
+    const BatchValue& column = o.rows()->columns[i];
+    if (column.is_stacked)
+      std::memcpy(
+          to, static_cast<const char*>(column.stacked.raw()) + o.row() * bytes,
+          bytes);
+    else
+      std::memcpy(to, o.Get(i).raw(), bytes);
   }
   return all;
 }

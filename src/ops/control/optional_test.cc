@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "graph/builder.h"
@@ -111,38 +113,51 @@ class OptionalBatchTest : public OptionalTest {
     return FindObjectForm(*n).kernel(call);
   }
 
-  // Optionals of rows [first + i, 10], the vector [7, 8] of all, and the number
-  // first + i.
+  static constexpr int kWide = 20;  // More than is compared by value.
+
+  // Optionals of rows [first + i, 10], a vector of `shared` that is the same
+  // of all, and the vector [first + i, 0, 0].
   static std::vector<Tensor> Batch(int count, int first, Tensor* rows,
-                                   float shared = 7) {
+                                   const Tensor& shared) {
     std::vector<BatchValue> in(3), out;
     in[0].is_stacked = in[1].is_shared = in[2].is_each = true;
     in[0].stacked = Tensor(DType::kFloat, {count, 2});
-    in[1].shared = Tensor::Vector<float>({shared, 8, 9});
+    in[1].shared = shared;
     for (int i = 0; i < count; ++i) {
       in[0].stacked.raw<float>()[2 * i] = static_cast<float>(first + i);
       in[0].stacked.raw<float>()[2 * i + 1] = 10;
       in[2].each.push_back(Tensor::Vector<int32_t>({first + i, 0, 0}));
     }
     if (rows != nullptr) *rows = in[0].stacked;
-    Node* const pack = Of({Constant(Tensor::Vector<float>({0, 0})),
-                           Constant(Tensor::Vector<float>({0, 0, 0})),
-                           Constant(Tensor::Vector<int32_t>({0, 0, 0}))})
-                           .node;
+    Node* const pack =
+        Of({Constant(Tensor::Vector<float>({0, 0})), Constant(shared),
+            Constant(Tensor::Vector<int32_t>({0, 0, 0}))})
+            .node;
     EXPECT_TRUE(RunAll(pack, &in, &out).ok());
     EXPECT_TRUE(out[0].is_each);
     return out[0].each;
   }
 
-  static Node* Unpack(const PartialShape& row = PartialShape({2})) {
+  static Tensor Wide(float value) {
+    Tensor t(DType::kFloat, {kWide});
+    std::fill_n(t.raw<float>(), kWide, value);
+    return t;
+  }
+  std::vector<Tensor> Batch(int count, int first, Tensor* rows) {
+    return Batch(count, first, rows, wide_);
+  }
+
+  static Node* Unpack(const PartialShape& row = PartialShape({2}),
+                      int64_t shared = kWide) {
     const DType f = DType::kFloat;
     return BuildNode(
         "OptionalGetValue", {None()},
         {{"output_types", AttrValue::Types{f, f, DType::kInt32}},
          {"output_shapes",
-          AttrValue::Shapes{row, PartialShape({3}), PartialShape({3})}}});
+          AttrValue::Shapes{row, PartialShape({shared}), PartialShape({3})}}});
   }
 
+  const Tensor wide_ = Wide(7);
   static inline const std::vector<bool> kLast = {true, true, true};
 };
 
@@ -154,7 +169,7 @@ TEST_F(OptionalBatchTest, EachHasItsRow) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_THAT((*got)[0].ToVector<float>(),
                 ElementsAre(static_cast<float>(5 + i), 10));
-    EXPECT_THAT((*got)[1].ToVector<float>(), ElementsAre(7, 8, 9));
+    EXPECT_TRUE((*got)[1].SharesBufferWith(wide_));
     EXPECT_THAT((*got)[2].ToVector<int32_t>(), ElementsAre(5 + i, 0, 0));
   }
 }
@@ -184,7 +199,7 @@ TEST_F(OptionalBatchTest, RowsOfSeveralBatchesAreStacked) {
   EXPECT_THAT(out[0].stacked.ToVector<float>(),
               ElementsAre(21, 10, 7, 10, 5, 10));
   ASSERT_TRUE(out[1].is_shared && out[2].is_each);
-  EXPECT_THAT(out[1].shared.ToVector<float>(), ElementsAre(7, 8, 9));
+  EXPECT_TRUE(out[1].shared.SharesBufferWith(wide_));
   EXPECT_EQ(out[2].each[0].raw<int32_t>()[0], 21);
   EXPECT_EQ(out[2].each[1].raw<int32_t>()[0], 7);
   EXPECT_EQ(out[2].each[2].raw<int32_t>()[0], 5);
@@ -197,7 +212,7 @@ TEST_F(OptionalBatchTest, RowsOfSeveralBatchesAreStacked) {
 TEST_F(OptionalBatchTest, WhatBatchesShareDecidesWhoFits) {
   const auto fits = FindObjectForm(*Unpack()).fits;
   const std::vector<Tensor> a = Batch(3, 5, nullptr), b = Batch(2, 6, nullptr),
-                            c = Batch(2, 5, nullptr, 17);
+                            c = Batch(2, 5, nullptr, Wide(17));
   EXPECT_TRUE(fits(a[0], a[2]));
   EXPECT_TRUE(fits(a[0], b[1]));
   EXPECT_FALSE(fits(a[0], c[0]));
@@ -205,6 +220,65 @@ TEST_F(OptionalBatchTest, WhatBatchesShareDecidesWhoFits) {
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_FALSE(fits(a[0], *alone));
   EXPECT_TRUE(fits(*alone, *alone));
+}
+
+// Such as a depth, which is the same in one batch and differs from the next's.
+TEST_F(OptionalBatchTest, SmallEqualValuesDoNotDecideWhoFits) {
+  const std::vector<Tensor> a = Batch(2, 5, nullptr,
+                                      Tensor::Vector<float>({1, 2})),
+                            b = Batch(2, 8, nullptr,
+                                      Tensor::Vector<float>({3, 4}));
+  Node* const get = Unpack(PartialShape({2}), 2);
+  EXPECT_TRUE(FindObjectForm(*get).fits(a[0], b[0]));
+  std::vector<BatchValue> in(1), out;
+  in[0].is_each = true;
+  in[0].each = {a[1], b[0]};
+  ASSERT_TRUE(RunAll(get, &in, &out).ok());
+  ASSERT_TRUE(out[1].is_each);
+  EXPECT_THAT(out[1].each[0].ToVector<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(out[1].each[1].ToVector<float>(), ElementsAre(3, 4));
+}
+
+// One batch has stacked what another has kept one by one.
+TEST_F(OptionalBatchTest, ValuesInOtherFormsAreStackedToo) {
+  const auto batch = [](bool stacked, float first) {
+    std::vector<BatchValue> in(1), out;
+    if (stacked) {
+      in[0].is_stacked = true;
+      in[0].stacked = Tensor(DType::kFloat, {2, 1});
+      for (int i = 0; i < 2; ++i)
+        in[0].stacked.raw<float>()[i] = first + static_cast<float>(i);
+    } else {
+      in[0].is_each = true;
+      in[0].each = {Tensor::Vector<float>({first}),
+                    Tensor::Vector<float>({first + 1})};
+    }
+    Node* const pack = Of({Constant(Tensor::Vector<float>({0}))}).node;
+    Kernel kernel;
+    EXPECT_TRUE(pack->op().kernel(*pack, &kernel).ok());
+    std::vector<BatchValue*> inputs = {&in[0]};
+    out.resize(1);
+    BatchCall call{*pack, kernel, 2, Allocator::Cpu(), inputs, kLast, out};
+    EXPECT_TRUE(FindObjectForm(*pack).kernel(call).ok());
+    return out[0].each;
+  };
+  const std::vector<Tensor> a = batch(true, 1), b = batch(false, 11);
+  Node* const get =
+      BuildNode("OptionalGetValue", {None()},
+                {{"output_types", AttrValue::Types{DType::kFloat}},
+                 {"output_shapes", AttrValue::Shapes{PartialShape({1})}}});
+  const auto all = [&](std::vector<Tensor> optionals) {
+    std::vector<BatchValue> in(1), out;
+    in[0].is_each = true;
+    in[0].each = std::move(optionals);
+    EXPECT_TRUE(RunAll(get, &in, &out).ok());
+    std::vector<float> values;
+    if (out[0].is_stacked) return out[0].stacked.ToVector<float>();
+    for (const Tensor& t : out[0].each) values.push_back(t.raw<float>()[0]);
+    return values;
+  };
+  EXPECT_THAT(all({a[0], a[1], b[1], b[0]}), ElementsAre(1, 2, 12, 11));
+  EXPECT_THAT(all({b[1], a[0], b[0], a[1]}), ElementsAre(12, 1, 11, 2));
 }
 
 TEST_F(OptionalBatchTest, PlacesAreThoseOfTheRows) {
