@@ -81,7 +81,7 @@ TEST_F(SourceLinesTest, ShapeErrorsNameTheLinesOfBothInputs) {
   const Output a = ops::Relu(Placeholder<float>({3, 4}));
   const Output b = Placeholder<float>({5, 6}, "b");
   ops::MatMul(a, b);
-  const auto at = [line](int after) {
+  const auto at = [](int after) {
     return Here(line + after, "lines_test.cc");
   };
   EXPECT_THAT(

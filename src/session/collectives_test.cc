@@ -393,7 +393,6 @@ TEST(CollectivesTest, ACancelledMemberEndsTheCallsOfAll) {
 
 TEST(CollectivesTest, AFailedStepEndsTheCallsThatFollow) {
   // Member 1 fails between its two collectives, once.
-  std::atomic<bool> fails{true};
   Graph graphs[2];
   std::vector<Output> fetches;
   SessionOptions options;

@@ -369,7 +369,8 @@ class Replayer {
     SLUICE_ASSIGN_OR_RETURN(const auto edges, model.Inputs(m.signature));
     const RunStep& like = case_.steps[m.like_step].steps[0];
     std::map<std::string, Tensor> inputs;
-    for (const auto& [name, tensor] : m.inputs) {
+    for (const auto& input : m.inputs) {
+      const std::string &name = input.first, &tensor = input.second;
       const auto feed =
           std::find_if(like.feeds.begin(), like.feeds.end(),
                        [&](const auto& f) { return f.first == tensor; });

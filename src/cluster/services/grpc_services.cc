@@ -278,7 +278,6 @@ ControlServices::ControlServices(Master* master, Worker* worker,
                                  std::string steps_address,
                                  std::chrono::milliseconds patience)
     : master_(master),
-      worker_(worker),
       steps_address_(std::move(steps_address)),
       patience_(patience) {
   using namespace proto;  // NOLINT: used throughout the table.

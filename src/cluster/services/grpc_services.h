@@ -73,7 +73,6 @@ class ControlServices {
   static constexpr size_t kMaxThreads = 32, kMaxOpeningThreads = 256;
 
   Master* const master_;
-  Worker* const worker_;
   const std::string steps_address_;
   const std::chrono::milliseconds patience_;
   std::map<std::string, Method> methods_;  // Constant after construction.

@@ -132,9 +132,10 @@ template <typename... Ts>
 Status MakeApproximateEqualFor(const Node& n, Kernel* k) {
   const DType t = n.input_type(0);
   Status made = NoKernelFor(n, t);
-  ((t == DTypeOf<Ts>() ? (made = CpuState<ApproximateEqual<Ts>>()(n, k), true)
-                       : false) ||
-   ...);
+  (void)((t == DTypeOf<Ts>()
+              ? (made = CpuState<ApproximateEqual<Ts>>()(n, k), true)
+              : false) ||
+         ...);
   return made;
 }
 
