@@ -189,7 +189,9 @@ BufferedBytes::BufferedBytes(std::unique_ptr<ByteSource> source)
     : source_(std::move(source)) {}
 
 // Whole pages are read, to where pages begin: the system copies these fastest.
-// What is left of earlier ones ends where the new ones begin.
+// What is left of earlier ones ends where the new ones begin. It moves there
+// only if no more bytes move than were consumed, or there is no room: a source
+// that gives little at a time would make a long line take quadratic time.
 Status BufferedBytes::ReadMore(size_t n) {
   const auto pages = [](size_t bytes) {
     return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -200,7 +202,8 @@ Status BufferedBytes::ReadMore(size_t n) {
   const size_t goal = n <= kBlockBytes / 4 ? kBlockBytes : pages(n - left);
   bool moved = false;
   for (size_t got = 0; left < n; left += got) {
-    if (!moved || end_ == capacity_) {
+    if (end_ == capacity_ ||
+        (!moved && (left <= begin_ || n - left > capacity_ - end_))) {
       const size_t end = pages(left);
       if (end + kPageBytes > capacity_) {
         const size_t capacity =
