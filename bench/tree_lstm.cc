@@ -132,7 +132,7 @@ Result<double> TreesPerSecond(bool gradient, bool batched) {
       session.MakeCallable({left, right, word, roots}, fetches));
   // Other trees in each step: nothing is kept per structure.
   uint32_t seed = 0;
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(4, [&]() -> Status {
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(20, [&]() -> Status {
                             const RandomTrees t(++seed);
                             return step
                                 .Run({Tensor::Vector<int32_t>(t.left),

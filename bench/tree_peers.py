@@ -12,7 +12,7 @@ and batched by hand, by the depth of the nodes; the time to make the indices for
 that counts, as it does for every new tree. DyNet builds a graph for each step
 and batches it automatically (its wheel may need another Python than PyTorch's).
 Peers that are missing are skipped. All alternate, `turns` times, in separate
-processes; a turn is the best of 4 steps after a first one, and the columns are
+processes; a turn is the best of 20 steps after a first one, and the columns are
 the medians of the turns. DyNet uses one thread always.
 """
 import argparse
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-UNITS, TREES, LEAVES, WORDS, STEPS = 128, 32, 20, 1000, 4
+UNITS, TREES, LEAVES, WORDS, STEPS = 128, 32, 20, 1000, 20
 
 
 def grow(leaves):
