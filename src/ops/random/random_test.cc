@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "client/autodiff/gradients.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "io/file.h"
