@@ -1,7 +1,9 @@
 // Neural-network ops against values recorded from TensorFlow 2.21, and
 // gradients against finite differences.
 #include <numeric>
+#include <optional>
 
+#include "exec/batching/batch_form.h"
 #include "ops/math/test_util.h"
 
 namespace sluice {
@@ -130,6 +132,26 @@ TEST(LayerNorm, RunsOnlyOnGammaOfRankDims) {
         testing::HasSubstr("gamma: expected rank 1, the attribute 'dims', got "
                            "[3,4]"));
   }
+}
+
+TEST(LayerNorm, OnlyValidInstancesAreBatched) {
+  Graph g;
+  const WithGraph use(g);
+  const Output any = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
+  Node* const n = BuildNode("LayerNorm", {any, any, any}, {{"dims", 2}});
+  ASSERT_NE(n, nullptr) << g.status();
+  Kernel kernel;
+  ASSERT_TRUE(n->op().kernel(*n, &kernel).ok());
+  const std::optional<BatchForm> form = FindBatchForm(*n, kernel);
+  ASSERT_TRUE(form.has_value());
+  const Tensor row = *Tensor::Zeros(DType::kFloat, Shape({2, 4}));
+  std::vector<Tensor> valid = {*Tensor::Zeros(DType::kFloat, Shape({3, 2, 4})),
+                               row, row};
+  EXPECT_TRUE(form->accepts(valid));
+  // (Two of these would be a valid batch.)
+  std::vector<Tensor> flat = {*Tensor::Zeros(DType::kFloat, Shape({4})), row,
+                              row};
+  EXPECT_FALSE(form->accepts(flat));
 }
 
 TEST(Pool, MatchesRecordedValues) {
