@@ -1,7 +1,9 @@
 #include "checkpoint/state.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -35,28 +37,14 @@ class StateText {
     return true;
   }
 
-  // A quoted text. Adjacent ones are one.
-  bool String(std::string* value) {
-    value->clear();
-    if (!Starts("\"") && !Starts("'")) return Fail("a quoted text");
-    while (Starts("\"") || Starts("'")) {
-      size_t end = 1;
-      while (end < rest_.size() && rest_[end] != rest_[0] && rest_[end] != '\n')
-        end += rest_[end] == '\\' ? 2 : 1;
-      std::string part;
-      if (end >= rest_.size() || rest_[end] != rest_[0] ||
-          !absl::CUnescape(absl::string_view(rest_.data() + 1, end - 1), &part))
-        return Fail("a quoted text");
-      value->append(part);
-      rest_.remove_prefix(end + 1);
-      SkipSpace();
-    }
-    return EndOfField();
+  // The value of a field, or of one that repeats: several of them in brackets.
+  bool String(std::string* value) { return Quoted(value) && EndOfField(); }
+  bool Number(double* value) { return Digits(value) && EndOfField(); }
+  bool Strings(std::vector<std::string>* values) {
+    return Several(&StateText::Quoted, values);
   }
-
-  bool Number(double* value) {
-    if (!absl::SimpleAtod(Word(), value)) return Fail("a number");
-    return EndOfField();
+  bool Numbers(std::vector<double>* values) {
+    return Several(&StateText::Digits, values);
   }
 
   // Keeps the first mistake.
@@ -68,6 +56,77 @@ class StateText {
   const std::string& error() const { return error_; }
 
  private:
+  // Adjacent texts are one.
+  bool Quoted(std::string* value) {
+    value->clear();
+    if (!Starts("\"") && !Starts("'")) return Fail("a quoted text");
+    while (Starts("\"") || Starts("'")) {
+      size_t end = 1;
+      while (end < rest_.size() && rest_[end] != rest_[0] && rest_[end] != '\n')
+        end += rest_[end] == '\\' ? 2 : 1;
+      std::string part;
+      if (end >= rest_.size() || rest_[end] != rest_[0] ||
+          !absl::CUnescape(HexAsOctal(rest_.substr(1, end - 1)), &part))
+        return Fail("a quoted text");
+      value->append(part);
+      rest_.remove_prefix(end + 1);
+      SkipSpace();
+    }
+    return true;
+  }
+
+  bool Digits(double* value) {
+    if (!absl::SimpleAtod(Word(), value)) return Fail("a number");
+    SkipSpace();
+    return true;
+  }
+
+  template <typename Value>
+  bool Several(bool (StateText::*one)(Value*), std::vector<Value>* values) {
+    Value value{};
+    if (!Take('[')) {
+      if (!(this->*one)(&value)) return false;
+      values->push_back(std::move(value));
+      return EndOfField();
+    }
+    SkipSpace();
+    if (Take(']')) return EndOfField();
+    for (;;) {
+      if (!(this->*one)(&value)) return false;
+      values->push_back(value);
+      if (Take(']')) return EndOfField();
+      if (!Take(',')) return Fail("',' or ']'");
+      SkipSpace();
+    }
+  }
+
+  // "\x41B" is two letters, as in protobuf: an escape has at most two digits.
+  // Abseil takes all that follow, but of octal ones at most three.
+  static std::string HexAsOctal(std::string_view text) {
+    const auto digits = [&](size_t at) {
+      size_t n = 0;
+      while (n < 2 && at + n < text.size() &&
+             absl::ascii_isxdigit(static_cast<unsigned char>(text[at + n])))
+        ++n;
+      return n;
+    };
+    std::string out;
+    for (size_t i = 0; i < text.size(); ++i) {
+      out += text[i];
+      if (text[i] != '\\' || ++i == text.size()) continue;
+      const size_t n = text[i] == 'x' || text[i] == 'X' ? digits(i + 1) : 0;
+      if (n == 0) {
+        out += text[i];
+        continue;
+      }
+      unsigned byte = 0;
+      (void)std::from_chars(&text[i + 1], &text[i + 1] + n, byte, 16);
+      absl::StrAppendFormat(&out, "%03o", byte);
+      i += n;
+    }
+    return out;
+  }
+
   bool Starts(std::string_view c) const { return rest_.starts_with(c); }
   bool Take(char c) {
     if (rest_.empty() || rest_[0] != c) return false;
@@ -143,18 +202,16 @@ Result<CheckpointFolderState> ReadCheckpointState(const std::string& folder,
   };
   CheckpointFolderState state;
   StateText fields(text);
-  std::string name, latest, path_in_text;
-  double time = 0;
+  std::string name, latest;
+  std::vector<std::string> all;
   bool good = true;
   while (good && fields.NextField(&name)) {
     if (name == kLatestField) {
       good = fields.String(&latest);
     } else if (name == kAllField) {
-      good = fields.String(&path_in_text);
-      state.all.push_back(absolute(path_in_text));
+      good = fields.Strings(&all);
     } else if (name == kTimesField) {
-      good = fields.Number(&time);
-      state.times.push_back(time);
+      good = fields.Numbers(&state.times);
     } else if (name == kPreservedField) {
       good = fields.Number(&state.last_preserved);
     } else {
@@ -168,6 +225,7 @@ Result<CheckpointFolderState> ReadCheckpointState(const std::string& folder,
         fields.error().empty() ? "no model_checkpoint_path" : "a mistake in ",
         fields.error());
   state.latest = absolute(latest);
+  for (const std::string& p : all) state.all.push_back(absolute(p));
   if (state.times.size() != state.all.size()) state.times.clear();
   return state;
 }

@@ -49,16 +49,46 @@ TEST_F(CheckpointStateTest, WhatIsWrittenIsReadByProtobufAndBack) {
   EXPECT_EQ(message.all_model_checkpoint_timestamps(1), 0.1);
   EXPECT_EQ(message.last_preserved_timestamp(), 1.0 / 3);
 
-  // What protobuf prints of the same message is the same state.
+  // It is what protobuf prints.
   std::string printed;
   ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(message, &printed));
-  for (const std::string& t : {*text, printed}) {
-    const auto read = ReadText(t);
-    ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_EQ(read->latest, odd);
-    EXPECT_EQ(read->all, state.all);
-    EXPECT_EQ(read->times, state.times);
-    EXPECT_EQ(read->last_preserved, state.last_preserved);
+  EXPECT_EQ(*text, printed);
+  const auto read = ReadText(printed);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->latest, odd);
+  EXPECT_EQ(read->all, state.all);
+  EXPECT_EQ(read->times, state.times);
+  EXPECT_EQ(read->last_preserved, state.last_preserved);
+}
+
+// The expected values are protobuf's.
+TEST_F(CheckpointStateTest, ReadsTextsAsProtobufDoes) {
+  for (const char* text : {
+           "model_checkpoint_path: \"m\"\r\n"
+           "# A comment.\r\n"
+           "all_model_checkpoint_paths: \"l\"\r\n"
+           "all_model_checkpoint_timestamps: 1.5\r\n",
+           "model_checkpoint_path: \"\\x41B\\x4a4\\x4z\\x7\"",
+           "model_checkpoint_path: \"\\\\x41\\x5cn\\1012\\t\\?\\'\"",
+           "model_checkpoint_path: 'm' all_model_checkpoint_paths: "
+           "['a', \"b\" 'c' , 'd'] all_model_checkpoint_paths: 'e'\n"
+           "all_model_checkpoint_timestamps: [ 1,-2.5 ,3e2, 4];",
+           "model_checkpoint_path: 'm' all_model_checkpoint_paths: []",
+       }) {
+    proto::CheckpointState want;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &want))
+        << text;
+    const auto got = ReadText(text);
+    ASSERT_TRUE(got.ok()) << text << '\n' << got.status();
+    EXPECT_EQ(got->latest, folder_ + "/" + want.model_checkpoint_path())
+        << text;
+    std::vector<std::string> all;
+    for (const std::string& p : want.all_model_checkpoint_paths())
+      all.push_back(folder_ + "/" + p);
+    EXPECT_EQ(got->all, all) << text;
+    const auto& times = want.all_model_checkpoint_timestamps();
+    EXPECT_EQ(got->times, (std::vector<double>(times.begin(), times.end())))
+        << text;
   }
 }
 
@@ -89,6 +119,13 @@ TEST_F(CheckpointStateTest, MistakesAreDataLossWithTheirLine) {
       {"model_checkpoint_path: \"m'", "line 1: expected a quoted text"},
       {"model_checkpoint_path: \"m\\", "line 1: expected a quoted text"},
       {"model_checkpoint_path: \"\\q\"", "line 1: expected a quoted text"},
+      {"model_checkpoint_path: \"\\x\"", "line 1: expected a quoted text"},
+      {"model_checkpoint_path: ['m']", "line 1: expected a quoted text"},
+      {"all_model_checkpoint_paths: ['m',\n]", "line 2: expected a quoted"},
+      {"all_model_checkpoint_paths: ['m'\n'n' o",
+       "line 2: expected ',' or ']'"},
+      {"all_model_checkpoint_paths: [", "line 1: expected a quoted text"},
+      {"all_model_checkpoint_timestamps: ['m']", "line 1: expected a number"},
       {"model_checkpoint_path: \"m\" \xff", "line 1: expected the name"},
       {"last_preserved_timestamp: now", "line 1: expected a number"},
       {"last_preserved_timestamp:", "line 1: expected a number"},

@@ -329,25 +329,33 @@ uint32_t JoinCrc32c(uint32_t first, uint32_t second, uint64_t count) {
   return MultiplyModulo(power, first) ^ second;
 }
 
-uint32_t PortableCrc32c(std::string_view bytes, uint32_t before) {
-  return ~SlicedCrc(bytes.data(), bytes.size(), ~before);
+namespace {
+
+template <uint32_t (*kUpdate)(const char*, size_t, uint32_t)>
+uint32_t CrcBy(std::string_view bytes, uint32_t before) {
+  return ~kUpdate(bytes.data(), bytes.size(), ~before);
+}
+
+}  // namespace
+
+std::vector<Crc32cPath> Crc32cPaths() {
+  std::vector<Crc32cPath> paths = {{"portable", CrcBy<SlicedCrc>}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2") == 0) return paths;
+  paths.push_back({"instruction", CrcBy<InstructionCrc<kNoFolds>>});
+  if (__builtin_cpu_supports("avx2") == 0 ||
+      __builtin_cpu_supports("vpclmulqdq") == 0)
+    return paths;
+  paths.push_back({"folds", CrcBy<InstructionCrc<kFolds>>});
+  if (__builtin_cpu_supports("avx512f") == 0) return paths;
+  paths.push_back({"wide folds", CrcBy<InstructionCrc<kWideFolds>>});
+#endif
+  return paths;
 }
 
 uint32_t Crc32c(std::string_view bytes, uint32_t before) {
-  static const auto best = [] {
-#if defined(__x86_64__)
-    const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-    const bool has_folds = has_instruction &&
-                           __builtin_cpu_supports("avx2") != 0 &&
-                           __builtin_cpu_supports("vpclmulqdq") != 0;
-    if (has_folds && __builtin_cpu_supports("avx512f") != 0)
-      return InstructionCrc<kWideFolds>;
-    if (has_folds) return InstructionCrc<kFolds>;
-    if (has_instruction) return InstructionCrc<kNoFolds>;
-#endif
-    return SlicedCrc;
-  }();
-  return ~best(bytes.data(), bytes.size(), ~before);
+  static const auto best = Crc32cPaths().back().crc;
+  return best(bytes, before);
 }
 
 }  // namespace sluice

@@ -5,14 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace sluice {
 
 // The checksum of the bytes, or of those that `before` is the checksum of,
 // followed by these.
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
-// The same without special instructions, for tests.
-uint32_t PortableCrc32c(std::string_view bytes, uint32_t before = 0);
+
+// A way to compute it.
+struct Crc32cPath {
+  const char* name;  // Of static lifetime.
+  uint32_t (*crc)(std::string_view bytes, uint32_t before);
+};
+// Those that this processor can run, for tests: first the one without special
+// instructions, last the one that Crc32c takes.
+std::vector<Crc32cPath> Crc32cPaths();
 
 // The checksum of bytes with checksum `first` followed by `count` bytes with
 // checksum `second`: parts can be checked on several threads.

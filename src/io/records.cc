@@ -163,6 +163,38 @@ class RecordWriter::Impl {
 
   Status Write(std::string_view record) {
     SLUICE_RETURN_IF_ERROR(CheckOpen());
+    if (failed_.ok()) [[likely]]
+      failed_ = WriteRecord(record);
+    return failed_;
+  }
+
+  Status Flush() {
+    SLUICE_RETURN_IF_ERROR(CheckOpen());
+    if (failed_.ok() && deflating_) failed_ = DeflateCollected(Z_SYNC_FLUSH);
+    if (failed_.ok()) failed_ = WriteOut();
+    return failed_;
+  }
+
+  Status Close() {
+    SLUICE_RETURN_IF_ERROR(CheckOpen());
+    if (failed_.ok() && deflating_) failed_ = DeflateCollected(Z_FINISH);
+    if (failed_.ok()) failed_ = WriteOut();
+    if (deflating_) deflateEnd(&z_);
+    deflating_ = false;
+    if (close(file_) != 0 && failed_.ok())
+      failed_ = FileError("writing", path_);
+    file_ = -1;
+    return failed_;
+  }
+
+ private:
+  Status CheckOpen() const {
+    if (file_ >= 0) return OkStatus();
+    return FailedPrecondition("writing '", path_,
+                              "': expected an open writer, got a closed one");
+  }
+
+  Status WriteRecord(std::string_view record) {
     char header[kHeaderBytes];
     const auto length = static_cast<uint64_t>(record.size());
     std::memcpy(header, &length, 8);
@@ -179,30 +211,6 @@ class RecordWriter::Impl {
       return OkStatus();
     SLUICE_RETURN_IF_ERROR(DeflateCollected(options_.flush_mode));
     return options_.flush_mode == Z_NO_FLUSH ? OkStatus() : WriteOut();
-  }
-
-  Status Flush() {
-    SLUICE_RETURN_IF_ERROR(CheckOpen());
-    if (deflating_) SLUICE_RETURN_IF_ERROR(DeflateCollected(Z_SYNC_FLUSH));
-    return WriteOut();
-  }
-
-  Status Close() {
-    SLUICE_RETURN_IF_ERROR(CheckOpen());
-    Status s = deflating_ ? DeflateCollected(Z_FINISH) : OkStatus();
-    if (s.ok()) s = WriteOut();
-    if (deflating_) deflateEnd(&z_);
-    deflating_ = false;
-    if (close(file_) != 0 && s.ok()) s = FileError("writing", path_);
-    file_ = -1;
-    return s;
-  }
-
- private:
-  Status CheckOpen() const {
-    if (file_ >= 0) return OkStatus();
-    return FailedPrecondition("writing '", path_,
-                              "': expected an open writer, got a closed one");
   }
 
   Status Append(std::string_view bytes) {
@@ -268,6 +276,10 @@ class RecordWriter::Impl {
   std::string collected_;  // To be compressed.
   z_stream z_ = {};
   bool deflating_ = false;
+  // Of the first call that failed; final. Part of what was to be written may be
+  // in the file by then, and zlib may still refer to the caller's record: after
+  // an error nothing is compressed or written.
+  Status failed_;
 };
 
 RecordWriter::RecordWriter(std::unique_ptr<Impl> impl)

@@ -81,7 +81,9 @@ class RecordReader {
   const std::unique_ptr<Impl> impl_;
 };
 
-// Writes records one after the other, through a buffer. Not thread-safe.
+// Writes records one after the other, through a buffer. After an error nothing
+// more is written: all calls return that error, and the file holds what reached
+// it, which may end within a record. Not thread-safe.
 class RecordWriter {
  public:
   // Replaces or creates the file, but does not create its folder.
@@ -91,11 +93,13 @@ class RecordWriter {
   // Closes the file, if Close was not called; errors are lost.
   ~RecordWriter();
 
+  // The record need not outlive the call.
   Status Write(std::string_view record);
   // Hands all records so far to the system, so that a reader sees them: it
   // comes to the end of the file after them, of a compressed one too.
   Status Flush();
-  // FailedPrecondition if it is closed, as all functions then.
+  // Closes the file also after an error. FailedPrecondition if it is closed, as
+  // all functions then.
   Status Close();
 
  private:

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -26,18 +29,26 @@ TEST(Crc32cTest, GivesTheChecksumsOfRfc3720) {
   EXPECT_EQ(MaskCrc(0), 0xa282ead8u);
 }
 
-TEST(Crc32cTest, IsTheSameWithAndWithoutInstructionsAndInParts) {
+// Each path that this processor has, whichever of them Crc32c takes.
+TEST(Crc32cTest, IsTheSameOnEveryPathAndInParts) {
+  const std::vector<Crc32cPath> paths = Crc32cPaths();
+  const auto portable = paths[0].crc;
+  EXPECT_EQ(portable("123456789", 0), 0xe3069283u);
   std::mt19937 rng(20240611);
   std::string bytes(20000, '\0');
   for (char& c : bytes) c = static_cast<char>(rng());
   for (size_t n = 0; n <= bytes.size(); n += 1 + n / 3) {
     const size_t from = rng() % (bytes.size() - n + 1);
     const std::string_view part(bytes.data() + from, n);
-    EXPECT_EQ(Crc32c(part), PortableCrc32c(part)) << n;
+    const uint32_t want = portable(part, 0);
+    EXPECT_EQ(Crc32c(part), want) << n;
     const size_t cut = rng() % (n + 1);
-    EXPECT_EQ(Crc32c(part.substr(cut), Crc32c(part.substr(0, cut))),
-              Crc32c(part))
-        << n;
+    for (const Crc32cPath& path : paths) {
+      EXPECT_EQ(path.crc(part, 0), want) << path.name << ", " << n;
+      EXPECT_EQ(path.crc(part.substr(cut), path.crc(part.substr(0, cut), 0)),
+                want)
+          << path.name << ", " << n << " in two";
+    }
   }
 }
 
@@ -131,6 +142,85 @@ TEST_F(RecordsTest, AFlushedRecordIsVisibleAndAClosedWriterRefuses) {
   EXPECT_EQ(writer->Write("two").code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(writer->Flush().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(writer->Close().code(), StatusCode::kFailedPrecondition);
+}
+
+std::string RandomBytes(size_t n) {
+  std::mt19937 rng(11);
+  std::string bytes(n, '\0');
+  for (char& c : bytes) c = static_cast<char>(rng());
+  return bytes;
+}
+
+TEST_F(RecordsTest, AfterAFailedWriteTheRecordIsNotReadAgain) {
+  for (const auto compression :
+       {RecordCompression::kNone, RecordCompression::kZlib,
+        RecordCompression::kGzip}) {
+    auto writer =
+        *RecordWriter::Open("/dev/full", {.compression = compression});
+    auto record = std::make_unique<std::string>(RandomBytes(1 << 20));
+    const Status failed = writer->Write(*record);
+    EXPECT_FALSE(failed.ok());
+    record.reset();
+    EXPECT_EQ(writer->Write("more"), failed);
+    EXPECT_EQ(writer->Flush(), failed);
+    EXPECT_EQ(writer->Close(), failed);
+    EXPECT_EQ(writer->Close().code(), StatusCode::kFailedPrecondition);
+    // (The destructor closes another one.)
+    auto forgotten =
+        *RecordWriter::Open("/dev/full", {.compression = compression});
+    record = std::make_unique<std::string>(RandomBytes(1 << 20));
+    EXPECT_FALSE(forgotten->Write(*record).ok());
+    record.reset();
+  }
+}
+
+// Limits how long files of this process may become; longer ones fail to be
+// written in part.
+class ScopedFileLimit {
+ public:
+  explicit ScopedFileLimit(rlim_t bytes)
+      : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit limit{bytes, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~ScopedFileLimit() {
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+  ScopedFileLimit(const ScopedFileLimit&) = delete;
+  ScopedFileLimit& operator=(const ScopedFileLimit&) = delete;
+
+ private:
+  void (*const handler_)(int);
+  rlimit before_ = {};
+};
+
+// Also when the file could be written again, nothing is written twice.
+TEST_F(RecordsTest, NothingIsWrittenAfterAWriteThatFailedInPart) {
+  const std::string record = RandomBytes(400'000);
+  for (const auto compression :
+       {RecordCompression::kNone, RecordCompression::kZlib,
+        RecordCompression::kGzip})
+    for (const int64_t collects : {0, 100'000}) {
+      const RecordOptions options{.compression = compression,
+                                  .input_buffer_bytes = collects,
+                                  .buffer_bytes = 1000};
+      auto writer = *RecordWriter::Open(path_, options);
+      constexpr size_t kLimit = 12'345;
+      Status failed;
+      {
+        const ScopedFileLimit limit(kLimit);
+        failed = writer->Write(record);
+      }
+      EXPECT_FALSE(failed.ok());
+      const std::string written = Bytes();
+      EXPECT_EQ(written.size(), kLimit);
+      EXPECT_EQ(writer->Write("more"), failed);
+      EXPECT_EQ(writer->Flush(), failed);
+      EXPECT_EQ(writer->Close(), failed);
+      EXPECT_TRUE(Bytes() == written);
+    }
 }
 
 TEST_F(RecordsTest, EveryTruncationIsFound) {

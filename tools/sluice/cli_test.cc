@@ -433,6 +433,43 @@ TEST_F(Command, ReplayFailsDamagedCases) {
   }
 }
 
+// What compares nothing would pass, whatever is computed.
+TEST_F(Command, ReplayRefusesChecksThatCompareNothing) {
+  const std::string dir = MakeCase(dir_ + "/c", {-1, -2});
+  const std::string result =
+      R"({"key": "a", "dtype": "float32", "shape": [2]})";
+  const std::string checkpoint = R"("writes_checkpoint": {"tmp": "m",
+      "after_step": 0, "equals_fetches_of_step": 0, "names": ["n"]})";
+  const auto model = [](const std::string& outputs) {
+    return R"("saved_model": {"dir": "m", "tags": [], "signature": "s",
+        "inputs": {}, "expected_like_step": 0, "outputs": {)" +
+           outputs + "}}";
+  };
+  const struct {
+    std::string expect, check, error;
+  } cases[] = {
+      {"[null]", checkpoint, "writes_checkpoint: expected a step with results"},
+      {"[" + result + R"(], "error": "NotFoundError")", checkpoint,
+       "writes_checkpoint: expected a step with results"},
+      {"[" + result + "]", model(""), "saved_model: expected outputs of which"},
+      {"[" + result + "]", model(R"("y": "other:0")"), "saved_model: expected"},
+      {"[null]", model(R"("y": "scope/y:0")"), "saved_model: expected outputs"},
+      {"[" + result + R"(], "error": "NotFoundError")",
+       model(R"("y": "scope/y:0")"), "saved_model: expected outputs of which"},
+  };
+  for (const auto& c : cases) {
+    ASSERT_TRUE(WriteFile(dir + "/meta.json",
+                          R"({"steps": [{"run": ["scope/y:0"], "feeds": {},
+                              "expect": )" +
+                              c.expect + "}], " + c.check + "}")
+                    .ok());
+    const Outcome o = Sluice({"replay", dir});
+    EXPECT_EQ(o.code, 1) << c.check;
+    EXPECT_THAT(o.out, HasSubstr("FAIL  c: ")) << c.check;
+    EXPECT_THAT(o.out, HasSubstr("meta.json: " + c.error)) << c.check;
+  }
+}
+
 // A case that saves the tensor `saves` and expects [1, -2] in the
 // checkpoint, as `name`.
 void MakeSavingCase(const std::string& dir, const std::string& saves,

@@ -1,5 +1,6 @@
 #include "tools/sluice/replay_case.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "io/file.h"
@@ -94,12 +95,19 @@ RecordedModel ParseModel(const Json& j) {
   return m;
 }
 
-// The steps that the checks name are steps of the case, of the right kind.
+// How many of a step's results are compared.
+auto Compared(const RunStep& step) {
+  return std::count_if(step.expect.begin(), step.expect.end(),
+                       [](const ArrayDesc& d) { return !d.key.empty(); });
+}
+
+// The steps that the checks name are steps of the case, of the right kind, and
+// expect something to compare with.
 Status CheckStepsOfChecks(const RecordedCase& c) {
   const auto is_run = [&](size_t i) {
     return i < c.steps.size() && c.steps[i].kind == CaseStep::kRun;
   };
-  if (const auto& w = c.writes_checkpoint; w.has_value())
+  if (const auto& w = c.writes_checkpoint; w.has_value()) {
     if (!is_run(w->after_step) || !is_run(w->equals_step) ||
         c.steps[w->equals_step].steps[0].expect.size() != w->names.size())
       return InvalidArgument(
@@ -107,10 +115,31 @@ Status CheckStepsOfChecks(const RecordedCase& c) {
           "as many names as fetches of the second, got ",
           w->after_step, ", ", w->equals_step, " and ", w->names.size(),
           " names");
-  if (const auto& m = c.saved_model; m.has_value() && !is_run(m->like_step))
-    return InvalidArgument(
-        "meta.json: saved_model: expected the number of a step, got ",
-        m->like_step);
+    if (Compared(c.steps[w->equals_step].steps[0]) == 0)
+      return InvalidArgument(
+          "meta.json: writes_checkpoint: expected a step with results to "
+          "compare with, got step ",
+          w->equals_step, ", which has none");
+  }
+  if (const auto& m = c.saved_model; m.has_value()) {
+    if (!is_run(m->like_step))
+      return InvalidArgument(
+          "meta.json: saved_model: expected the number of a step, got ",
+          m->like_step);
+    const RunStep& like = c.steps[m->like_step].steps[0];
+    const bool compares = std::any_of(
+        m->outputs.begin(), m->outputs.end(), [&](const auto& output) {
+          const auto at =
+              std::find(like.run.begin(), like.run.end(), output.second);
+          return at != like.run.end() &&
+                 !like.expect[static_cast<size_t>(at - like.run.begin())]
+                      .key.empty();
+        });
+    if (!compares)
+      return InvalidArgument(
+          "meta.json: saved_model: expected outputs of which step ",
+          m->like_step, " has results, got none");
+  }
   return OkStatus();
 }
 

@@ -66,7 +66,8 @@ std::string ToleranceDifference(const ArrayDesc& d, const Tensor& got,
     // A difference of 0 with a tolerance of 0 is a match.
     double ratio = error == 0 ? 0 : error / allowed;
     if (!std::isfinite(ratio)) ratio = 1e9;
-    if (ratio > worst) {
+    // (Without a tolerance all ratios are the same.)
+    if (ratio > worst || (ratio == worst && error > worst_error)) {
       worst = ratio;
       worst_error = error;
       where = i;

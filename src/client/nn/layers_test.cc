@@ -1,5 +1,6 @@
 #include "client/nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "client/control/control_flow.h"
@@ -123,6 +124,56 @@ TEST_F(LayersTest, BatchNormOfInferenceHasItsGradients) {
 TEST_F(LayersTest, LayerNormHasItsGradients) {
   ExpectLayerGradients([](Output x) { return LayerNorm(x, {.first_axis = 1}); },
                        {2, 3, 4});
+}
+
+TEST_F(LayersTest, LayerNormIsOneOpOrThoseOfTensorFlow) {
+  const Output x = Placeholder<float>({2, 3, 4});
+  const auto gradients_of = [&](bool fused) {
+    const VariableScope scope(fused ? "fused" : "plain");
+    const Output y = LayerNorm(x, {.first_axis = 1,
+                                   .beta_initializer = init::Constant(0.5),
+                                   .gamma_initializer = init::Constant(2),
+                                   .fused = fused});
+    std::vector<GradTarget> targets = {x};
+    for (const Var& v : TrainableVariables())
+      if (v.name().starts_with(scope.name() + "/"))
+        targets.push_back(v.handle());
+    std::vector<Output> all = Grad({SumOf(y * y * y)}, targets);
+    all.push_back(y);
+    return all;
+  };
+  const auto own_ops = [&] {
+    return std::count_if(
+        graph_.nodes().begin(), graph_.nodes().end(),
+        [](const auto& n) { return n->op().name.starts_with("LayerNorm"); });
+  };
+  const std::vector<Output> plain = gradients_of(false);
+  EXPECT_EQ(own_ops(), 0);
+  const std::vector<Output> fused = gradients_of(true);
+  EXPECT_EQ(own_ops(), 2);  // And its gradient.
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  ASSERT_EQ(plain.size(), 4u);
+  ASSERT_EQ(fused.size(), 4u);
+  Initialize();
+  Tensor fed(DType::kFloat, {2, 3, 4});
+  const Tensor drawn = Random({2, 3, 4}, 9);
+  std::copy_n(drawn.data<double>(), 24, fed.data<float>());
+  for (size_t i = 0; i < 4; ++i) {
+    const std::vector<float> want = Values<float>(plain[i], {{x, fed}}),
+                             got = Values<float>(fused[i], {{x, fed}});
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t k = 0; k < got.size(); ++k)
+      EXPECT_NEAR(got[k], want[k], 1e-4 * (1 + std::fabs(want[k])))
+          << i << ' ' << k;
+  }
+}
+
+// 1e-7 is no float.
+TEST_F(LayersTest, LayerNormOfDoublesKeepsItsEpsilon) {
+  const Output x = Constant(Tensor::Of<double>({1, 2}, {1e-4, -1e-4}));
+  const Output y = LayerNorm(x, {.epsilon = 1e-7});
+  Initialize();
+  EXPECT_NEAR(Values<double>(y)[0], 1e-4 / std::sqrt(1e-8 + 1e-7), 1e-12);
 }
 
 TEST_F(LayersTest, AttentionHasItsGradients) {

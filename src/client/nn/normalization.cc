@@ -330,9 +330,11 @@ Output LayerNorm(const Operand& input, const LayerNormOptions& o,
                                       o.first_axis));
   if (!IsEpsilon(layer, o.epsilon)) return CurrentGraph().Failure();
   std::vector<int64_t> sizes;
+  std::vector<int32_t> axes;
   for (int i = (o.first_axis + rank) % rank; i < rank; ++i) {
     sizes.push_back(KnownSize(layer, x, i));
     if (sizes.back() < 0) return CurrentGraph().Failure();
+    axes.push_back(i);
   }
   const LayerScope scope(o.name, "layer_normalization", loc);
   const DType t = RemoveRef(x.dtype()), s = StatisticsType(t);
@@ -349,7 +351,11 @@ Output LayerNorm(const Operand& input, const LayerNormOptions& o,
     return v.valid() ? v.Read({}) : Output();
   };
   const Output wide_x = InType(x, s);
-  // (The op has both.)
+  if (!o.fused || s == DType::kDouble)
+    return InType(Normalized(wide_x, MomentsOf(wide_x, IntVector(axes)),
+                             read(gamma), read(beta), o.epsilon),
+                  t);
+  // (The op requires gamma and beta.)
   const auto full = [&](const Output& v, double otherwise) {
     return v.valid() ? v
                      : ops::Fill(Constant(Tensor::Vector<int64_t>(sizes)),

@@ -75,6 +75,11 @@ struct LayerNormOptions {
   Regularizer beta_regularizer = nullptr;
   Regularizer gamma_regularizer = nullptr;
   bool trainable = true;
+  // Whether one op (ops::LayerNorm) computes it, with a gradient in one op as
+  // well: faster, and x is stored once for the gradient. TensorFlow has no such
+  // op: graphs that it is to load take false, and are built of its ops. Layers
+  // of doubles always are: the op's epsilon is a float.
+  bool fused = true;
   std::string name = "";  // "": "layer_normalization".
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/simd/target.h"
@@ -94,25 +93,31 @@ void Rows(int64_t begin, int64_t end, int64_t n, const LayerNormArgs& args) {
     const T* x = static_cast<const T*>(args.x) + r * n;
     T* y = static_cast<T*>(args.y) + r * n;
     const auto count = static_cast<double>(n);
-    const T mean =
+    // A mean of the elements' precision, from which the next pass measures: its
+    // rounding error would count as variance.
+    const T about =
         static_cast<T>(Sums<T, 1>(
                            n,
                            [x](auto d, int64_t i, auto* terms)
                                HWY_ATTR { terms[0] = hn::LoadU(d, x + i); },
                            [x](int64_t i, T* terms) { terms[0] = x[i]; })[0] /
                        count);
+    const auto origin = hn::Set(d, about);
+    const std::array<double, 2> moments = Sums<T, 2>(
+        n,
+        [x, origin](auto d, int64_t i, auto* terms) HWY_ATTR {
+          terms[0] = hn::Sub(hn::LoadU(d, x + i), origin);
+          terms[1] = hn::Mul(terms[0], terms[0]);
+        },
+        [x, about](int64_t i, T* terms) {
+          terms[0] = x[i] - about;
+          terms[1] = terms[0] * terms[0];
+        });
+    const double shift = moments[0] / count;
+    double variance = moments[1] / count - shift * shift;
+    if (variance < 0) variance = 0;  // (NaN stays.)
+    const T mean = static_cast<T>(static_cast<double>(about) + shift);
     const auto center = hn::Set(d, mean);
-    const double variance =
-        Sums<T, 1>(
-            n,
-            [x, center](auto d, int64_t i, auto* terms) HWY_ATTR {
-              const auto off = hn::Sub(hn::LoadU(d, x + i), center);
-              terms[0] = hn::Mul(off, off);
-            },
-            [x, mean](int64_t i, T* terms) {
-              terms[0] = (x[i] - mean) * (x[i] - mean);
-            })[0] /
-        count;
     const T scale = static_cast<T>(1 / std::sqrt(variance + args.epsilon));
     static_cast<T*>(args.mean)[r] = mean;
     static_cast<T*>(args.scale)[r] = scale;
@@ -195,20 +200,24 @@ HWY_EXPORT(LayerNormGradRangeOfDoubles);
 namespace {
 
 constexpr int64_t kWork = 16384;  // Elements worth a thread.
-// The sums over rows are those of so many parts, whatever the thread count.
-constexpr int64_t kSumParts = 16;
+
+// The sums over rows are those of so many parts, of four rows or more, whatever
+// the thread count.
+int64_t SumParts(int64_t rows) {
+  constexpr int64_t kMost = 16;
+  return std::clamp<int64_t>(rows / 4, 1, kMost);
+}
 
 template <typename T>
-void GradOf(RowsShape shape, const LayerNormGradArgs& args, T* dgamma,
-            T* dbeta) {
+void GradOf(RowsShape shape, const LayerNormGradArgs& args, T* dgamma, T* dbeta,
+            T* sums) {
   const int64_t n = shape.columns;
-  const int64_t parts = std::clamp<int64_t>(shape.rows, 1, kSumParts);
-  std::vector<T> sums(static_cast<size_t>(2 * parts * n));
+  const int64_t parts = SumParts(shape.rows);
   const int64_t each = std::max<int64_t>(1, shape.rows * n / parts);
   ParallelFor(parts, std::max<int64_t>(1, kWork / each),
               [&](int64_t begin, int64_t end) {
                 for (int64_t p = begin; p < end; ++p) {
-                  T* const mine = sums.data() + 2 * p * n;
+                  T* const mine = sums + 2 * p * n;
                   const int64_t first = shape.rows * p / parts,
                                 last = shape.rows * (p + 1) / parts;
                   if constexpr (sizeof(T) == 8) {
@@ -225,7 +234,7 @@ void GradOf(RowsShape shape, const LayerNormGradArgs& args, T* dgamma,
                 for (int64_t i = begin; i < end; ++i) {
                   double of_gamma = 0, of_beta = 0;
                   for (int64_t p = 0; p < parts; ++p) {
-                    const T* const part = sums.data() + 2 * p * n + i;
+                    const T* const part = sums + 2 * p * n + i;
                     of_gamma += static_cast<double>(part[0]);
                     of_beta += static_cast<double>(part[n]);
                   }
@@ -236,6 +245,10 @@ void GradOf(RowsShape shape, const LayerNormGradArgs& args, T* dgamma,
 }
 
 }  // namespace
+
+int64_t LayerNormGradRoom(RowsShape shape) {
+  return 2 * SumParts(shape.rows) * shape.columns;
+}
 
 bool LayerNorm(DType t, RowsShape shape, double epsilon, const void* x,
                const void* gamma, const void* beta, void* y, void* mean,
@@ -253,14 +266,14 @@ bool LayerNorm(DType t, RowsShape shape, double epsilon, const void* x,
 
 bool LayerNormGrad(DType t, RowsShape shape, const void* dy, const void* x,
                    const void* gamma, const void* mean, const void* scale,
-                   void* dx, void* dgamma, void* dbeta) {
+                   void* dx, void* dgamma, void* dbeta, void* room) {
   const LayerNormGradArgs args = {dy, x, gamma, mean, scale, dx};
   if (t == DType::kFloat) {
-    GradOf(shape, args, static_cast<float*>(dgamma),
-           static_cast<float*>(dbeta));
+    GradOf(shape, args, static_cast<float*>(dgamma), static_cast<float*>(dbeta),
+           static_cast<float*>(room));
   } else if (t == DType::kDouble) {
     GradOf(shape, args, static_cast<double*>(dgamma),
-           static_cast<double*>(dbeta));
+           static_cast<double*>(dbeta), static_cast<double*>(room));
   } else {
     return false;
   }

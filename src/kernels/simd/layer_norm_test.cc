@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -50,6 +52,7 @@ Normed<T> ByKernel(const NormCase<T>& c, bool in_place) {
                    in_place ? c.dy : std::vector<T>(rows * n),
                    std::vector<T>(n, T(7)),
                    std::vector<T>(n, T(7))};
+  std::vector<T> room(static_cast<size_t>(LayerNormGradRoom(c.shape)), T(9));
   EXPECT_TRUE(LayerNorm(kTypeOf<T>, c.shape, c.epsilon,
                         in_place ? out.y.data() : c.x.data(), c.gamma.data(),
                         c.beta.data(), out.y.data(), out.mean.data(),
@@ -57,7 +60,7 @@ Normed<T> ByKernel(const NormCase<T>& c, bool in_place) {
   EXPECT_TRUE(LayerNormGrad(
       kTypeOf<T>, c.shape, in_place ? out.dx.data() : c.dy.data(), c.x.data(),
       c.gamma.data(), out.mean.data(), out.scale.data(), out.dx.data(),
-      out.dgamma.data(), out.dbeta.data()));
+      out.dgamma.data(), out.dbeta.data(), room.data()));
   return out;
 }
 
@@ -153,11 +156,58 @@ TEST(LayerNormTest, ALargeMeanLeavesTheVariance) {
     EXPECT_NEAR(got.y[static_cast<size_t>(i)], i % 2 == 0 ? 1 : -1, 1e-3);
 }
 
+// The float mean of such rows has a rounding error of up to 1e-6 of the mean,
+// which must count neither as variance nor as what y is off.
+TEST(LayerNormTest, TheMeansRoundingErrorIsNoVariance) {
+  constexpr unsigned kSeed = 43;
+  std::mt19937 rng(kSeed);
+  for (const int64_t n : {3, 17, 256, 768, 5000}) {
+    NormCase<float> c = DrawCase<float>({4, n}, rng);
+    const auto row = [&](int64_t r) { return c.x.begin() + r * n; };
+    std::fill_n(row(0), n, 12345.678f);
+    std::fill_n(row(1), n, -0.1f);
+    // As many above as below, in a random order.
+    for (int64_t i = 0; i < n; ++i)
+      *(row(2) + i) = i == n / 2 && n % 2 == 1 ? 1e6f
+                      : i < n / 2              ? 999999.f
+                                               : 1000001.f;
+    std::shuffle(row(2), row(3), rng);
+    std::fill_n(row(3), n, 3e9f);
+    const Normed<long double> want = Plain(c);
+    const Normed<float> got = ByKernel(c, false);
+    const std::string what =
+        "seed " + std::to_string(kSeed) + ", n " + std::to_string(n) + ", ";
+    ExpectNear(got.y, want.y, 1e-5, what + "y");
+    ExpectNear(got.scale, want.scale, 1e-5, what + "scale");
+    ExpectNear(got.mean, want.mean, 1e-7, what + "mean");
+    ExpectNear(got.dx, want.dx, 1e-4, what + "dx");
+  }
+}
+
+TEST(LayerNormTest, HugeDeviationsLeaveBetaAndInfiniteElementsNothing) {
+  NormCase<float> c = {{1, 100}, 1e-3, {}, std::vector<float>(100, 2), {}, {}};
+  for (int i = 0; i < 100; ++i) {
+    c.x.push_back(i % 2 == 0 ? 1e20f : -1e20f);
+    c.beta.push_back(static_cast<float>(i));
+  }
+  c.dy.assign(100, 1);
+  Normed<float> got = ByKernel(c, false);
+  EXPECT_EQ(got.y, c.beta);
+  EXPECT_EQ(got.scale[0], 0);
+  for (const float bad : {std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    c.x[60] = bad;
+    got = ByKernel(c, false);
+    for (const float y : got.y) EXPECT_TRUE(std::isnan(y)) << y;
+  }
+}
+
 TEST(LayerNormTest, OtherTypesAreRefused) {
   EXPECT_FALSE(LayerNorm(DType::kHalf, {1, 1}, 0, nullptr, nullptr, nullptr,
                          nullptr, nullptr, nullptr));
   EXPECT_FALSE(LayerNormGrad(DType::kInt32, {1, 1}, nullptr, nullptr, nullptr,
-                             nullptr, nullptr, nullptr, nullptr, nullptr));
+                             nullptr, nullptr, nullptr, nullptr, nullptr,
+                             nullptr));
 }
 
 }  // namespace

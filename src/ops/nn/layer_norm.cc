@@ -1,10 +1,12 @@
-// Layer normalisation and its gradient, each as one node: of arithmetic ops it
-// is some fifteen, of which several store an array as large as x.
+// Layer normalisation and its gradient, each as one node. Built of arithmetic
+// ops it takes about fifteen nodes, several of which store an array as large as
+// x.
 #include "kernels/simd/layer_norm.h"
 
 #include <numeric>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -20,14 +22,17 @@ using grad::Sub;
 
 // ---- Shapes and kernels -----------------------------------------------------
 
-// The last dimensions of x are those of gamma; the others count the rows. The
-// moments have the shape of x with 1 for the last dimensions.
+// The last `dims` dimensions of x are those of gamma; the others count the
+// rows. The moments have the shape of x with 1 for the last dimensions.
 struct NormSizes {
   simd::RowsShape rows;
   Shape moments;
 };
 
-Result<NormSizes> SizesOf(const Shape& x, const Shape& gamma) {
+Result<NormSizes> SizesOf(const Shape& x, const Shape& gamma, int64_t dims) {
+  if (gamma.rank() != dims)
+    return InvalidArgument("gamma: expected rank ", dims,
+                           ", the attribute 'dims', got ", gamma.ToString());
   const int outer = x.rank() - gamma.rank();
   bool fits = outer >= 0;
   for (int i = 0; fits && i < gamma.rank(); ++i)
@@ -37,24 +42,30 @@ Result<NormSizes> SizesOf(const Shape& x, const Shape& gamma) {
                            x.ToString(), ", got ", gamma.ToString());
   NormSizes s;
   s.rows = {1, gamma.num_elements()};
-  std::vector<int64_t> dims(static_cast<size_t>(x.rank()), 1);
+  std::vector<int64_t> moments(static_cast<size_t>(x.rank()), 1);
   for (int i = 0; i < outer; ++i) {
-    dims[static_cast<size_t>(i)] = x.dim(i);
+    moments[static_cast<size_t>(i)] = x.dim(i);
     s.rows.rows *= x.dim(i);
   }
-  SLUICE_ASSIGN_OR_RETURN(s.moments, Shape::Make(dims));
+  SLUICE_ASSIGN_OR_RETURN(s.moments, Shape::Make(moments));
   return s;
 }
 
-// The same of what is known; `dims` is gamma's rank.
-Result<PartialShape> MomentsShape(const PartialShape& x, int64_t dims) {
+// The attribute of a node.
+Result<int> DimsOf(const Node& n) {
+  const int64_t dims = n.IntAttr("dims");
+  if (dims >= 1 && dims <= kMaxRank) return static_cast<int>(dims);
+  return InvalidArgument("dims: expected 1 to ", kMaxRank, ", got ", dims);
+}
+
+// The moments of what is known; `dims` is gamma's rank.
+Result<PartialShape> MomentsShape(const PartialShape& x, int dims) {
   if (!x.rank_known()) return PartialShape();
   if (dims > x.rank())
     return InvalidArgument("x: expected rank ", dims,
                            " or more, that of gamma, got shape ", x.ToString());
   PartialShape moments = x;
-  for (int i = x.rank() - static_cast<int>(dims); i < x.rank(); ++i)
-    moments.set_dim(i, 1);
+  for (int i = x.rank() - dims; i < x.rank(); ++i) moments.set_dim(i, 1);
   return moments;
 }
 
@@ -62,15 +73,14 @@ Result<PartialShape> MomentsShape(const PartialShape& x, int64_t dims) {
 Result<std::pair<PartialShape, PartialShape>> XAndGamma(ShapeContext& c,
                                                         int x_input,
                                                         int gamma_input) {
-  const int64_t dims = c.node().IntAttr("dims");
+  SLUICE_ASSIGN_OR_RETURN(const int dims, DimsOf(c.node()));
   PartialShape x = c.input(x_input);
-  SLUICE_ASSIGN_OR_RETURN(PartialShape gamma,
-                          c.WithRank(gamma_input, static_cast<int>(dims)));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape gamma, c.WithRank(gamma_input, dims));
   SLUICE_RETURN_IF_ERROR(MomentsShape(x, dims).status());
   if (!x.rank_known()) return std::pair(x, gamma);
-  if (!gamma.rank_known()) gamma = PartialShape::OfRank(static_cast<int>(dims));
-  const int outer = x.rank() - static_cast<int>(dims);
-  for (int i = 0; i < static_cast<int>(dims); ++i) {
+  if (!gamma.rank_known()) gamma = PartialShape::OfRank(dims);
+  const int outer = x.rank() - dims;
+  for (int i = 0; i < dims; ++i) {
     const auto merged = MergeDim(x.dim(outer + i), gamma.dim(i));
     if (!merged.ok())
       return InvalidArgument("gamma: expected the last dimensions of x, ",
@@ -87,8 +97,8 @@ Status LayerNormShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(gamma.second.MergeWith(beta.second).status());
   SLUICE_ASSIGN_OR_RETURN(const PartialShape x,
                           gamma.first.MergeWith(beta.first));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape moments,
-                          MomentsShape(x, c.node().IntAttr("dims")));
+  SLUICE_ASSIGN_OR_RETURN(const int dims, DimsOf(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape moments, MomentsShape(x, dims));
   c.set_output(0, x);
   c.set_output(1, moments);
   c.set_output(2, moments);
@@ -102,8 +112,8 @@ Status LayerNormGradShape(ShapeContext& c) {
                           of_dy.first.MergeWith(of_x.first));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape gamma,
                           of_dy.second.MergeWith(of_x.second));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape moments,
-                          MomentsShape(x, c.node().IntAttr("dims")));
+  SLUICE_ASSIGN_OR_RETURN(const int dims, DimsOf(c.node()));
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape moments, MomentsShape(x, dims));
   for (int i : {3, 4})
     SLUICE_RETURN_IF_ERROR(moments.MergeWith(c.input(i)).status());
   c.set_output(0, x);
@@ -116,12 +126,13 @@ Status LayerNormGradShape(ShapeContext& c) {
 class LayerNormKernel {
  public:
   explicit LayerNormKernel(const Node& n)
-      : epsilon_(n.AttrOr<float>("epsilon", 1e-3f)) {}
+      : dims_(n.IntAttr("dims")), epsilon_(n.AttrOr<float>("epsilon", 1e-3f)) {}
 
   Status Run(KernelContext& ctx) const {
     const Tensor &x = ctx.input(0), &gamma = ctx.input(1), &beta = ctx.input(2);
     const Shape shape = x.shape();
-    SLUICE_ASSIGN_OR_RETURN(const NormSizes s, SizesOf(shape, gamma.shape()));
+    SLUICE_ASSIGN_OR_RETURN(const NormSizes s,
+                            SizesOf(shape, gamma.shape(), dims_));
     if (beta.shape() != gamma.shape())
       return InvalidArgument("beta: expected the shape of gamma, ",
                              gamma.shape().ToString(), ", got ",
@@ -138,33 +149,56 @@ class LayerNormKernel {
   }
 
  private:
+  const int64_t dims_;
   const double epsilon_;
 };
 
-Status RunLayerNormGrad(KernelContext& ctx) {
-  const Tensor &dy = ctx.input(0), &x = ctx.input(1), &gamma = ctx.input(2);
-  const Shape shape = x.shape(), row = gamma.shape();
-  SLUICE_ASSIGN_OR_RETURN(const NormSizes s, SizesOf(shape, row));
-  if (dy.shape() != shape)
-    return InvalidArgument("dy: expected the shape of x, ", shape.ToString(),
-                           ", got ", dy.shape().ToString());
-  for (int i : {3, 4})
-    if (ctx.input(i).shape() != s.moments)
-      return InvalidArgument(i == 3 ? "mean" : "scale", ": expected shape ",
-                             s.moments.ToString(), ", got ",
-                             ctx.input(i).shape().ToString());
-  const DType t = x.dtype();
-  const void* in[5];
-  for (int i = 0; i < 5; ++i) in[i] = ctx.input(i).raw();
-  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, t, shape));
-  SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, t, row));
-  SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, t, row));
-  if (!simd::LayerNormGrad(t, s.rows, in[0], in[1], in[2], in[3], in[4],
-                           ctx.output(0).raw(), ctx.output(1).raw(),
-                           ctx.output(2).raw()))
-    return NoKernelFor(ctx.node(), t);
-  return OkStatus();
-}
+class LayerNormGradKernel {
+ public:
+  explicit LayerNormGradKernel(const Node& n) : dims_(n.IntAttr("dims")) {}
+
+  Status Run(KernelContext& ctx) const {
+    const Tensor &dy = ctx.input(0), &x = ctx.input(1), &gamma = ctx.input(2);
+    const Shape shape = x.shape(), row = gamma.shape();
+    SLUICE_ASSIGN_OR_RETURN(const NormSizes s, SizesOf(shape, row, dims_));
+    if (dy.shape() != shape)
+      return InvalidArgument("dy: expected the shape of x, ", shape.ToString(),
+                             ", got ", dy.shape().ToString());
+    for (int i : {3, 4})
+      if (ctx.input(i).shape() != s.moments)
+        return InvalidArgument(i == 3 ? "mean" : "scale", ": expected shape ",
+                               s.moments.ToString(), ", got ",
+                               ctx.input(i).shape().ToString());
+    const DType t = x.dtype();
+    const void* in[5];
+    for (int i = 0; i < 5; ++i) in[i] = ctx.input(i).raw();
+    SLUICE_ASSIGN_OR_RETURN(
+        Tensor room,
+        ctx.AllocateTemp(t, Shape({simd::LayerNormGradRoom(s.rows)})));
+    SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, t, shape));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, t, row));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, t, row));
+    if (!simd::LayerNormGrad(t, s.rows, in[0], in[1], in[2], in[3], in[4],
+                             ctx.output(0).raw(), ctx.output(1).raw(),
+                             ctx.output(2).raw(), room.raw()))
+      return NoKernelFor(ctx.node(), t);
+    return OkStatus();
+  }
+
+ private:
+  const int64_t dims_;
+};
+
+// Its gradient has no form: sums over the rows of each instance are outputs.
+const BatchFormRegistrar layer_norm_batch("LayerNorm", [](const Node&) {
+  return std::optional(BatchForm{.axis = BatchForm::kNew,
+                                 .shared = 1 << 1 | 1 << 2,
+                                 .accepts = [](std::span<Tensor> inputs) {
+                                   // (Of x with too few dimensions the batch
+                                   // would have enough.)
+                                   return inputs[0].rank() >= inputs[1].rank();
+                                 }});
+});
 
 // ---- Gradients --------------------------------------------------------------
 
@@ -254,9 +288,10 @@ SLUICE_OP(LayerNorm)
     .Sample({{.shape = {2, 3, 2}}, {.shape = {3, 2}}, {.shape = {3, 2}}},
             {{"dims", 2}, {"epsilon", 0.1f}})
     .Doc(
-        "y = (x - mean) * scale * gamma + beta with the mean over the last "
-        "`dims` dimensions of x, which are the shape of gamma and beta, and "
-        "scale = 1 / sqrt(variance + epsilon).");
+        "y = (x - mean) * scale * gamma + beta, with the mean over the last "
+        "`dims` (1 to 8) dimensions of x, which are the shape of gamma and "
+        "beta. `scale` is the reciprocal of the standard deviation there, the "
+        "root of the sum of variance and `epsilon`.");
 
 SLUICE_OP(LayerNormGrad)
     .Input("dy: T")
@@ -271,7 +306,7 @@ SLUICE_OP(LayerNormGrad)
     .Attr("T: {float, double}")
     .Family("nn")
     .Shape(LayerNormGradShape)
-    .Kernel(Cpu(RunLayerNormGrad, /*expensive=*/true))
+    .Kernel(CpuState<LayerNormGradKernel>(/*expensive=*/true))
     .Grad(LayerNormGradGradient)
     .Sample({{.shape = {3, 4}},
              {.shape = {3, 4}},

@@ -1,7 +1,9 @@
 // Neural-network ops against values recorded from TensorFlow 2.21, and
 // gradients against finite differences.
 #include <numeric>
+#include <optional>
 
+#include "exec/batching/batch_form.h"
 #include "ops/math/test_util.h"
 
 namespace sluice {
@@ -67,12 +69,89 @@ TEST(LayerNorm, RejectsMismatchedShapes) {
   ExpectInvalid("LayerNorm", {x, row, zeros({4})}, {{"dims", 2}}, "gamma");
   ExpectInvalid("LayerNorm", {x, row, zeros({1})}, {}, "gamma");
   ExpectInvalid("LayerNorm", {row, zeros({1, 4}), zeros({1, 4})}, {{"dims", 2}},
-                "x: expected rank 2 or more");
+                "gamma: expected the last dimensions of x, [4], got [1,4]");
   const Tensor moments = zeros({2, 3, 1});
   ExpectInvalid("LayerNormGrad", {zeros({2, 3, 5}), x, row, moments, moments},
-                {}, "gamma");
+                {}, "dy: expected the shape of x, [2,3,4], got [2,3,5]");
   ExpectInvalid("LayerNormGrad", {x, x, row, zeros({2, 3}), moments}, {},
                 "[2,3]");
+}
+
+TEST(LayerNorm, RejectsDimsThatNoShapeHas) {
+  const auto any = [](const char* name) {
+    return Build("Placeholder", {}, {{"dtype", DType::kFloat}}, name);
+  };
+  for (const int64_t dims :
+       {int64_t{9}, int64_t{INT32_MAX}, int64_t{1} << 32, INT64_MAX}) {
+    Graph g;
+    const WithGraph use(g);
+    const Output x = any("x"), row = any("row");
+    EXPECT_EQ(BuildNode("LayerNorm", {x, row, row}, {{"dims", dims}}), nullptr);
+    EXPECT_THAT(std::string(g.status().message()),
+                testing::HasSubstr("dims: expected 1 to 8, got " +
+                                   std::to_string(dims)));
+    Graph of_gradient;
+    const WithGraph also(of_gradient);
+    const Output y = any("y"), scale = any("scale");
+    EXPECT_EQ(BuildNode("LayerNormGrad", {y, y, scale, scale, scale},
+                        {{"dims", dims}}),
+              nullptr);
+    EXPECT_THAT(std::string(of_gradient.status().message()),
+                testing::HasSubstr("dims: expected 1 to 8"));
+  }
+}
+
+// What the static shapes do not say is checked by the kernels.
+TEST(LayerNorm, RunsOnlyOnGammaOfRankDims) {
+  Graph g;
+  const WithGraph use(g);
+  const auto any = [](const char* name) {
+    return Build("Placeholder", {}, {{"dtype", DType::kFloat}}, name);
+  };
+  const Output x = any("x"), gamma = any("gamma"), mean = any("mean");
+  const Output y = Build("LayerNorm", {x, gamma, gamma}, {{"dims", 1}});
+  const Output dx = Build("LayerNormGrad", {x, x, gamma, mean, mean});
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  Session session(g);
+  const auto zeros = [](std::initializer_list<int64_t> dims) {
+    return *Tensor::Zeros(DType::kFloat, Shape(dims));
+  };
+  const auto run = [&](const Output& fetch, const Tensor& row) {
+    return session
+        .Run({{x, zeros({2, 3, 4})}, {gamma, row}, {mean, zeros({2, 3, 1})}},
+             {fetch})
+        .status();
+  };
+  EXPECT_TRUE(run(y, zeros({4})).ok());
+  EXPECT_TRUE(run(dx, zeros({4})).ok());
+  for (const Output& fetch : {y, dx}) {
+    const Status s = run(fetch, zeros({3, 4}));
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+    EXPECT_THAT(
+        std::string(s.message()),
+        testing::HasSubstr("gamma: expected rank 1, the attribute 'dims', got "
+                           "[3,4]"));
+  }
+}
+
+TEST(LayerNorm, OnlyValidInstancesAreBatched) {
+  Graph g;
+  const WithGraph use(g);
+  const Output any = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
+  Node* const n = BuildNode("LayerNorm", {any, any, any}, {{"dims", 2}});
+  ASSERT_NE(n, nullptr) << g.status();
+  Kernel kernel;
+  ASSERT_TRUE(n->op().kernel(*n, &kernel).ok());
+  const std::optional<BatchForm> form = FindBatchForm(*n, kernel);
+  ASSERT_TRUE(form.has_value());
+  const Tensor row = *Tensor::Zeros(DType::kFloat, Shape({2, 4}));
+  std::vector<Tensor> valid = {*Tensor::Zeros(DType::kFloat, Shape({3, 2, 4})),
+                               row, row};
+  EXPECT_TRUE(form->accepts(valid));
+  // (Two of these would be a valid batch.)
+  std::vector<Tensor> flat = {*Tensor::Zeros(DType::kFloat, Shape({4})), row,
+                              row};
+  EXPECT_FALSE(form->accepts(flat));
 }
 
 TEST(Pool, MatchesRecordedValues) {
