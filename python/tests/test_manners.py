@@ -703,3 +703,33 @@ def test_function_parameters_can_be_listed():
         assert utils.has_kwargs(Thing()) and not utils.has_kwargs(lambda x: x)
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_files_are_read_from_their_start_while_they_are_written(tmp_path):
+    path = str(tmp_path / "file")
+    for mode, text in (("r+", "one\ntwo\n"), ("a+", "one\ntwo\none\ntwo\n"),
+                       ("w+", "one\ntwo\n")):
+        with tf.gfile.GFile(path, mode) as file:
+            file.write("one\n")
+            assert file.readline() == "one\n" and file.tell() == 4
+            file.write("two\n")
+            file.seek(0)
+            assert file.read() == text and file.read() == ""
+            assert file.seekable()
+            for args in ((-1,), (0, 3)):
+                with pytest.raises(tf.errors.InvalidArgumentError,
+                                   match="position to seek to"):
+                    file.seek(*args)
+            with pytest.raises(TypeError):
+                file.seek()
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                file.read(-2)
+    with tf.gfile.GFile(path, "r+") as file:
+        file.write("new")  # The rest stays.
+    assert (tmp_path / "file").read_text() == "new\ntwo\n"
+    with tf.gfile.GFile(path, "w+") as file:
+        assert file.read() == ""
+    for mode, name in (("r", "write"), ("w", "read"), ("a", "readline")):
+        with tf.gfile.GFile(path, mode) as file:
+            with pytest.raises(tf.errors.PermissionDeniedError):
+                getattr(file, name)(*(["x"] if name == "write" else []))
