@@ -6,7 +6,6 @@ _ABSENT = {
     "samplers of input pipelines":
         "contrib.training.rejection_sample contrib.training.resample_at_rate "
         "contrib.training.stratified_sample contrib.training.weighted_resample",
-    "training loops": "train.basic_train_loop",
     "checkpoints of objects": "train.Checkpoint train.CheckpointManager",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "

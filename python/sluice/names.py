@@ -489,7 +489,7 @@ _TRAIN.update({
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
             "WorkerSessionCreator"),
-    **_from("compat.training.supervisor", "Supervisor"),
+    **_from("compat.training.supervisor", "Supervisor", "basic_train_loop"),
     **_from("compat.training.sync_replicas", "SyncReplicasOptimizer")})
 _TRAIN.update({
     **_from("training.checkpoints", "checkpoint_exists",
@@ -514,10 +514,11 @@ _SAVED_MODEL_CONSTANTS = _from(
     "INIT_OP_SIGNATURE_KEY", "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "SAVED_MODEL_FILENAME_PB",
     "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION",
     "TRAIN_OP_KEY", "TRAIN_OP_SIGNATURE_KEY", "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
-_SIGNATURE_DEFS = _from(
-    "compat.training.saved_model", "build_signature_def",
-    "classification_signature_def", "is_valid_signature",
-    "predict_signature_def", "regression_signature_def")
+_SIGNATURE_DEFS = {
+    **_from("compat.training.saved_model", "build_signature_def",
+            "classification_signature_def", "is_valid_signature",
+            "predict_signature_def", "regression_signature_def"),
+    **_from("compat.training.saved_model_loader", "MethodNameUpdater")}
 _SAVED_MODEL_UTILS = _from("compat.training.saved_model", "build_tensor_info",
                            "get_tensor_from_tensor_info")
 _SAVED_MODEL_BUILDER = _from("compat.training.saved_model_builder",

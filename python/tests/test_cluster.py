@@ -344,3 +344,10 @@ def test_cost_graph_of_cluster_is_reported():
     power, = (n for n in metadata.cost_graph.node if n.name == "power")
     assert power.output_info[0].size == 4000
     assert power.compute_cost > 0 and not power.inaccurate
+
+
+def test_task_numbers_may_be_text():
+    tasks = tf.train.ClusterSpec({"worker": {"1": "b:1", 0: "a:1"}})
+    assert tasks.job_tasks("worker") == ["a:1", "b:1"]
+    with pytest.raises(TypeError, match="Task address"):
+        tf.train.ClusterSpec({"worker": {"one": "b:1"}})

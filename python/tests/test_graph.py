@@ -784,3 +784,18 @@ def test_sums_of_gradients_are_within_their_scope(run):
     x = tf.constant(3.0)
     total, = tf.gradients([x * x, x * 2.0], x)
     assert total.op.name == "gradients/AddN" and run(total) == 8.0
+
+
+def test_nothing_waits_for_removed_checks():
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        with tf.control_dependencies([tf.check_numerics(x, "nan", name="check")]):
+            y = tf.identity(x, name="y")
+            z = tf.negative(x, name="z")
+        tf.add(y, z, name="sum")
+        tf.no_op(name="last")
+    made = tf.graph_util.remove_training_nodes(graph.as_graph_def())
+    assert [(n.name, list(n.input)) for n in made.node] == [
+        ("x", []), ("z", ["x"]), ("sum", ["x", "z"]), ("last", [])]
+    with tf.Graph().as_default():
+        tf.import_graph_def(made)  # It is whole.

@@ -32,6 +32,18 @@ def test_png_files_round_trip(run, rng):
     np.testing.assert_array_equal(run(wide), pixels.astype(np.uint16) * 257)
 
 
+def test_png_files_keep_16_bits(run, rng):
+    pixels = rng.randint(0, 65536, [4, 5, 3]).astype(np.uint16)
+    for encoded in (tf.image.encode_png(pixels),
+                    tf.io.encode_png(tf.constant(pixels), 9, "png")):
+        for decode in (tf.image.decode_png, tf.image.decode_image):
+            np.testing.assert_array_equal(
+                run(decode(encoded, channels=3, dtype=tf.uint16)), pixels)
+    assert encoded.op.name == "png"
+    small = tf.image.encode_png([[[1], [2]]])
+    assert run(tf.image.decode_png(small)).tolist() == [[[1], [2]]]
+
+
 def test_jpeg_files_are_nearly_the_image(run):
     pixels = np.full([16, 16, 3], 100, np.uint8)
     encoded = tf.image.encode_jpeg(pixels, quality=100)

@@ -1,5 +1,6 @@
 """Internal names of TensorFlow (`tensorflow.python...`) that programs use."""
 
+import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
@@ -359,3 +360,14 @@ def test_private_names_exist_in_every_module():
     assert module.softmax is not None
     with pytest.raises(AttributeError, match="no attribute 'sofmax_v2'"):
         module.sofmax_v2
+
+
+def test_gradients_of_functions_of_tensors_are_checked(session):
+    from sluice.compat.testing import gradient_checker_v2
+    x = tf.constant(np.arange(256, dtype=np.float32))
+    with session.as_default():
+        by_gradients, by_differences = gradient_checker_v2.compute_gradient(
+            lambda x: x * 3.0, [x])
+    np.testing.assert_array_equal(by_gradients[0], 3 * np.eye(256))
+    # Steps are powers of two, so that differences of large values are exact.
+    np.testing.assert_array_equal(by_differences[0], 3 * np.eye(256))

@@ -202,6 +202,24 @@ def test_weights_of_unknown_rank_have_that_of_the_losses(run):
         run(loss, {w: [1.0, 0.0]})
 
 
+def test_weights_of_unknown_rank_lose_a_last_dimension_of_1(run):
+    logits = tf.constant(10 * np.eye(3, dtype=np.float32))
+    weights = tf.placeholder(tf.float32)
+    labels = [[2], [0], [1]]
+    for classes, fed in ((tf.constant(labels), {}),
+                         (tf.placeholder(tf.int32), labels),
+                         (tf.placeholder(tf.int32), [2, 0, 1])):
+        loss = L.sparse_softmax_cross_entropy(classes, logits, weights)
+        for w in ([[1.2], [3.4], [5.6]], [1.2, 3.4, 5.6]):
+            feed = {weights: w, **({classes: fed} if fed else {})}
+            assert run(loss, feed) == pytest.approx(10.2 * 10 / 3, rel=1e-3)
+        feed[weights] = 2.0
+        assert run(loss, feed) == pytest.approx(20.0, rel=1e-3)
+        feed[weights] = np.ones([3, 2])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            run(loss, feed)
+
+
 def test_settings_may_be_tensors(run):
     y, p = np.zeros(2, np.float32), np.array([1, 4], np.float32)
     for delta in (2, 2.0, np.float64(2), np.float32(2), np.array(2.0),

@@ -424,8 +424,25 @@ def _two_items():
      lambda: tf.sparse_reshape(tf.SparseTensor(
          tf.placeholder_with_default(np.int64([[0, 1], [1, 2]]), [2, 2]),
          [1, 1], [3, 2]), [6])),
-    ("be the same size, but one has size 3 != 2",
+    ("be the same size, but element 2 has size 2 != 3",
      lambda: tf.decode_raw(["ab", "cd", "efg"], tf.uint8)),
+    ("Could not parse `serialized` as TensorProto",
+     lambda: tf.parse_tensor("bogus", tf.uint8)),
+    ("Can't parse serialized Example", lambda: tf.parse_single_example(
+        tf.train.Example(features=tf.train.Features(feature={
+            "a": tf.train.Feature(int64_list=tf.train.Int64List(
+                value=[1, 2]))})).SerializeToString(),
+        {"a": tf.FixedLenFeature([1], tf.int64)})["a"]),
+    (r"Elements in reverse index must be in \[0, 1\) but got 7",
+     lambda: tf.raw_ops.SparseFillEmptyRowsGrad(
+         reverse_index_map=[7], grad_values=[1.0]).d_values),
+    ("Trying to decode PNG format using DecodeBmp op",
+     lambda: tf.image.decode_bmp(tf.image.encode_png([[[1]]]))),
+    ("operation can run on JPEG only, but detected PNG",
+     lambda: tf.image.decode_and_crop_jpeg(tf.image.encode_png([[[1]]]),
+                                           [0, 0, 1, 1])),
+    ("BMP format using a wrong op. Use `decode_bmp` .* Op used: DecodeJpeg",
+     lambda: tf.image.decode_jpeg(b"BM" + bytes(60))),
     ("Trying to access element 2 in a list with 2 elements",
      lambda: tf.raw_ops.TensorListGetItem(
          input_handle=_two_items(), index=2, element_shape=-1,
@@ -686,3 +703,33 @@ def test_function_parameters_can_be_listed():
         assert utils.has_kwargs(Thing()) and not utils.has_kwargs(lambda x: x)
     """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_files_are_read_from_their_start_while_they_are_written(tmp_path):
+    path = str(tmp_path / "file")
+    for mode, text in (("r+", "one\ntwo\n"), ("a+", "one\ntwo\none\ntwo\n"),
+                       ("w+", "one\ntwo\n")):
+        with tf.gfile.GFile(path, mode) as file:
+            file.write("one\n")
+            assert file.readline() == "one\n" and file.tell() == 4
+            file.write("two\n")
+            file.seek(0)
+            assert file.read() == text and file.read() == ""
+            assert file.seekable()
+            for args in ((-1,), (0, 3)):
+                with pytest.raises(tf.errors.InvalidArgumentError,
+                                   match="position to seek to"):
+                    file.seek(*args)
+            with pytest.raises(TypeError):
+                file.seek()
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                file.read(-2)
+    with tf.gfile.GFile(path, "r+") as file:
+        file.write("new")  # The rest stays.
+    assert (tmp_path / "file").read_text() == "new\ntwo\n"
+    with tf.gfile.GFile(path, "w+") as file:
+        assert file.read() == ""
+    for mode, name in (("r", "write"), ("w", "read"), ("a", "readline")):
+        with tf.gfile.GFile(path, mode) as file:
+            with pytest.raises(tf.errors.PermissionDeniedError):
+                getattr(file, name)(*(["x"] if name == "write" else []))

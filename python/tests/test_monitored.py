@@ -505,3 +505,72 @@ def test_step_that_stays_the_same_is_reported(monkeypatch):
         assert not warned
         session.run(one)
     assert "has not been increased" in warned[0]
+
+
+class FailsInAThread(T.SessionRunHook):
+    """A thread fails beside the second step of the first session."""
+
+    def __init__(self, error, fail_step=False):
+        self._error, self._fail_step, self.coords = error, fail_step, []
+        self._steps = 0
+
+    def after_create_session(self, session, coord):
+        self.coords.append(coord)
+
+    def after_run(self, run_context, run_values):
+        self._steps += 1
+        if self._steps == 2:
+            thread = threading.Thread(target=self._fail)
+            thread.start()
+            thread.join()
+            if self._fail_step:
+                raise tf.errors.CancelledError(None, None, "cancelled by the loss")
+
+    def _fail(self):
+        with self.coords[0].stop_on_exception():
+            raise self._error
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_loss_that_a_thread_met_creates_a_new_session(fails):
+    one = tf.constant(1)
+    hook = FailsInAThread(tf.errors.AbortedError(None, None, "lost"), fails)
+    with T.MonitoredSession(hooks=[hook]) as session:
+        for _ in range(3):
+            assert not session.should_stop()
+            assert session.run(one) == 1
+        assert not session.should_stop()
+    assert len(hook.coords) == 2
+    hook = FailsInAThread(tf.errors.AbortedError(None, None, "lost"))
+    with pytest.raises(tf.errors.AbortedError, match="lost"):
+        with T.SingularMonitoredSession(hooks=[hook]) as session:
+            while not session.should_stop():
+                session.run(one)
+    assert len(hook.coords) == 1
+
+
+def test_failure_of_a_thread_stops_the_loop_and_is_raised_at_its_end():
+    one = tf.constant(1)
+    hook, steps = FailsInAThread(ValueError("wrong")), 0
+    with pytest.raises(ValueError, match="wrong"):
+        with T.MonitoredSession(hooks=[hook]) as session:
+            while not session.should_stop():
+                session.run(one)
+                steps += 1
+            assert session.run(one) == 1  # As long as the block lasts.
+            steps += 1
+    assert steps == 3 and len(hook.coords) == 1
+
+
+def test_final_ops_that_need_data_are_reported(monkeypatch):
+    from sluice.compat.training import session_hooks
+    warned = []
+    monkeypatch.setattr(session_hooks.logging, "warning",
+                        lambda text, *args: warned.append(text))
+    number = tf.data.Dataset.range(1).make_one_shot_iterator().get_next()
+    hook = T.FinalOpsHook(number)
+    session = T.MonitoredSession(hooks=[hook])
+    session.run(number)
+    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+        session.close()
+    assert "dependency back to some input source" in warned[0]

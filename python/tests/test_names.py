@@ -25,7 +25,7 @@ def test_every_listed_name_exists():
 
 @pytest.mark.parametrize("where,name,needs", [
     (lambda: tf.ragged, "constant", "ragged tensors"),
-    (lambda: tf.train, "basic_train_loop", "training loops"),
+    (lambda: tf.train, "Checkpoint", "checkpoints of objects"),
     (lambda: tf.contrib.summary, "scalar", "summaries of eager programs"),
     (lambda: tf.keras, "Model", "Keras")])
 def test_unsupported_names_report_requirements(where, name, needs):

@@ -185,6 +185,17 @@ def test_deadlines_and_closed_sessions_end_what_waits(session):
     words = wording.add("step: expected an open session, got one that was "
                         "closed; node 'd' (QueueDequeueV2) still waits")
     assert words.endswith("Dequeue operation was cancelled")
+    words = wording.add("step: expected an open session, got one that was "
+                        "closed")
+    assert words.endswith("cancelled by an explicit call to `Session::Close()`.")
+
+
+def test_first_in_first_out_queues_are_on_a_cpu(run):
+    with tf.device("/job:localhost/device:GPU:0"):
+        q = tf.FIFOQueue(5, tf.int32, (), name="q")
+    assert q.queue_ref.op.node_def.device == "/job:localhost/device:CPU:0"
+    enqueued(run, q, 1)
+    assert run(q.dequeue()) == 1
 
 
 def test_containers_separate_queues_of_one_name(run):

@@ -153,3 +153,23 @@ def test_zlib_parameters(tmp_path):
     with tf.python_io.TFRecordWriter(path, options) as writer:
         writer.write(b"first")
         assert list(tf.python_io.tf_record_iterator(path, "GZIP")) == [b"first"]
+
+
+def test_reading_goes_on_when_the_file_grows(tmp_path):
+    path = str(tmp_path / "records")
+    with tf.python_io.TFRecordWriter(path) as writer:
+        writer.write(b"one")
+        writer.flush()
+        records = tf.python_io.tf_record_iterator(path)
+        assert list(records) == [b"one"] and list(records) == []
+        writer.write(b"two")
+        writer.write(b"")
+        writer.flush()
+        assert list(records) == [b"two", b""] and list(records) == []
+    whole = (tmp_path / "records").read_bytes()
+    (tmp_path / "records").write_bytes(whole + whole[:10])
+    for _ in range(2):
+        with pytest.raises(tf.errors.DataLossError):
+            next(records)
+    (tmp_path / "records").write_bytes(whole + whole[:19])
+    assert list(records) == [b"one"]

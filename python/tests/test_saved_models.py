@@ -327,3 +327,43 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_aside(tmp_path):
         file_io.atomic_write_string_to_file(str(path), "two", overwrite=False)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "one"
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_method_names_of_signatures_are_replaced(tmp_path, as_text):
+    path = str(tmp_path / "m")
+    builder = tf.saved_model.Builder(path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [], name="x")
+        info = {"x": tf.saved_model.build_tensor_info(x)}
+        signature = tf.saved_model.build_signature_def(info, info, "old")
+        builder.add_meta_graph_and_variables(
+            session, ["serve"], {"s": signature})
+        builder.add_meta_graph(["serve", "gpu"], {"s": signature, "t": signature})
+        builder.save(as_text=as_text)
+
+    def methods(folder):
+        with tf.Session(graph=tf.Graph()) as session:
+            return [{k: s.method_name for k, s in tf.saved_model.load(
+                session, tags, folder).signature_def.items()}
+                for tags in (["serve"], ["serve", "gpu"])]
+
+    updater = tf.saved_model.signature_def_utils.MethodNameUpdater(path)
+    updater.replace_method_name("s", "new")
+    updater.replace_method_name("t", "other", tags=["gpu", "serve"])
+    for args, words in ((("t", "m"), "have a signature_def with key: t"),
+                        (("s", "m", "tpu"), "could not be found"),
+                        (("", "m"), "signature_key must be defined"),
+                        (("s", ""), "method_name must be defined")):
+        with pytest.raises(ValueError, match=words):
+            updater.replace_method_name(*args)
+    assert methods(path)[0] == {"s": "old"}
+    updater.save()
+    assert methods(path) == [{"s": "new"}, {"s": "new", "t": "other"}]
+    file = [p.name for p in (tmp_path / "m").iterdir()
+            if p.name.startswith("saved_model")]
+    (tmp_path / "copy").mkdir()
+    updater.save(str(tmp_path / "copy"))
+    assert [p.name for p in (tmp_path / "copy").iterdir()] == file
+    with pytest.raises(OSError):
+        tf.saved_model.signature_def_utils.MethodNameUpdater(str(tmp_path))

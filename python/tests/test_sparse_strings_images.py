@@ -214,6 +214,18 @@ def test_printing(run, capfd):
         'x {} =|[1 2 3 ... 6 7 8]|"s"', "[1 2 ... 7 8]!", "only text"])
     with pytest.raises(ValueError, match="Unrecognized keyword"):
         tf.print(x, colour=1)
+    with pytest.raises(ValueError, match=r"2 placeholder\(s\) in template does "
+                       r"not match 1 tensor\(s\) provided as input"):
+        tf.strings.format("{} {}", [x])
+
+
+def test_prints_show_text_beyond_ascii(run, capfd):
+    x = tf.constant(["gr\u00fcn", "\n"])
+    run([tf.print(x), tf.Print(x, [x])])
+    err = capfd.readouterr().err
+    assert '["gr\u00fcn" "\\n"]' in err and "[gr\u00fcn \\n]" in err
+    assert run(tf.strings.format("\u2713 {}", "\u2713")).decode() == (
+        '\u2713 "\u2713"')
 
 
 # ---- Images ------------------------------------------------------------------

@@ -106,3 +106,32 @@ def test_only_the_chief_writes():
                 supervisor.start_standard_services(session)
             with pytest.raises(RuntimeError, match="summary writer"):
                 supervisor.summary_computed(session, b"")
+
+
+def test_basic_loop_retries_a_lost_step():
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        add = tf.assign_add(step, 1)
+        supervisor = tf.train.Supervisor()
+        sessions = []
+
+        def train(session, limit, error):
+            if session not in sessions:
+                sessions.append(session)
+            if session.run(add) == limit:
+                if len(sessions) == 1:
+                    raise error
+                supervisor.request_stop()
+
+        tf.train.basic_train_loop(
+            supervisor, train, args=(2,),
+            kwargs={"error": tf.errors.AbortedError(None, None, "lost")})
+        assert len(sessions) == 2
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        add = tf.assign_add(step, 1)
+        supervisor, sessions = tf.train.Supervisor(), []
+        with pytest.raises(ValueError, match="wrong"):
+            tf.train.basic_train_loop(supervisor, train,
+                                      (1, ValueError("wrong")))
+        assert len(sessions) == 1

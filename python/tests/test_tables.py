@@ -231,3 +231,22 @@ def test_monitored_sessions_initialize_tables():
     ids = table.lookup(tf.constant(["b"]))
     with tf.train.MonitoredSession() as session:
         assert session.run(ids).tolist() == [1]
+
+
+def test_tables_are_indexed_and_have_defaults_for_each_key(run):
+    table = L.MutableHashTable(tf.string, tf.int64, -1)
+    run(table.insert(["a", "b"], [1, 2]))
+    keys = tf.constant([["a", "x"], ["y", "b"]])
+    each = tf.constant([[-2, -3], [-4, -5]], tf.int64)
+    assert run(table[keys]).tolist() == [[1, -1], [-1, 2]]
+    assert run(table.lookup(keys, each)).tolist() == [[1, -3], [-4, 2]]
+    assert run(table.lookup(keys, dynamic_default_values=9)).tolist() == [
+        [1, 9], [9, 2]]
+    named = table.lookup(keys, "found")  # TensorFlow 1's order.
+    assert named.op.name == "found"
+    assert run(table.lookup(keys, name="other")).tolist() == [[1, -1], [-1, 2]]
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="Expected shape .* for default value, got"):
+        run(table.lookup(keys, [1, 2, 3]))
+    with pytest.raises(TypeError, match="not iterable"):
+        list(table)

@@ -185,3 +185,21 @@ def test_tests_have_folders_of_their_own():
     one, other = Two("one").get_temp_dir(), Two("other")
     assert other.get_temp_dir() == other.get_temp_dir() != one
     assert one.startswith(tf.test.get_temp_dir())
+
+
+def test_sessions_of_tests_place_operations_on_devices_that_exist():
+    class Test(tf.test.TestCase):
+        def one(self):
+            """Runs an operation of another device."""
+            with tf.device("/cpu:7"):
+                x = tf.constant([1.0])
+            assert self.evaluate(x) == 1
+            with self.session() as session:
+                assert session.run(x) == 1
+            with self.session(config=tf.ConfigProto()) as session:
+                with self.assertRaises(tf.errors.InvalidArgumentError):
+                    session.run(x)
+
+    result = unittest.TestResult()
+    Test("one").run(result)
+    assert result.wasSuccessful(), result.errors + result.failures

@@ -27,14 +27,14 @@ def adadelta(w, g, s):
     return w - 0.5 * step
 
 
-def ftrl(w, g, s, l1=0.02, l2=0.1, lr=0.5, shrinkage=0.0):
+def ftrl(w, g, s, l1=0.02, l2=0.1, lr=0.5, shrinkage=0.0, beta=0.0):
     n, z = s.get("n", 0.1), s.get("z", 0)
     shrunk = g + 2 * shrinkage * w
     n2 = n + g * g
     z = z + shrunk - (np.sqrt(n2) - np.sqrt(n)) / lr * w
     s["n"], s["z"] = n2, z
     return np.where(abs(z) > l1, -(z - np.sign(z) * l1) / (
-        np.sqrt(n2) / lr + 2 * l2), 0)
+        (beta + np.sqrt(n2)) / lr + 2 * l2), 0)
 
 
 def proximal(w, g, s):
@@ -73,6 +73,9 @@ OPTIMIZERS = {
         0.5, **LASSO, l2_shrinkage_regularization_strength=0.05),
                lambda w, g, s: ftrl(w, g, s, shrinkage=0.05),
                ["Ftrl", "Ftrl_1"]),
+    "FtrlBeta": (lambda step: tf.train.FtrlOptimizer(0.5, **LASSO, beta=0.3),
+                 lambda w, g, s: ftrl(w, g, s, beta=0.3),
+                 ["Ftrl", "Ftrl_1"]),
     "ProximalGradientDescent": (
         lambda step: tf.train.ProximalGradientDescentOptimizer(0.5, **LASSO),
         proximal, []),

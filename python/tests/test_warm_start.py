@@ -97,3 +97,11 @@ def test_sizes_must_be_those_of_the_vocabulary(checkpoint, vocab):
     tf.get_variable("words", [5, 2])
     with pytest.raises(ValueError, match="vocabulary of 3 and 1 other words"):
         tf.train.warm_start(checkpoint, ".*", {"words": vocab(1)})
+
+
+def test_patterns_see_the_names_of_variables_with_their_output(run, checkpoint):
+    words = tf.get_variable("words", [3, 2], initializer=tf.zeros_initializer())
+    tf.get_variable("words/slot", [3, 2], initializer=tf.zeros_initializer())
+    tf.train.warm_start(checkpoint, ["words[^/]"])  # (The slot is not saved.)
+    run(tf.global_variables_initializer())
+    np.testing.assert_array_equal(run(words), ROWS)

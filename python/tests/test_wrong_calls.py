@@ -197,8 +197,8 @@ def test_namespaces_survive_import_of_equally_named_modules():
         importlib.import_module(f"sluice.{name}")
         assert getattr(sl, name) is before
     assert sl.train.get_global_step() is None
-    with pytest.raises(AttributeError, match="needs training loops"):
-        sl.train.basic_train_loop
+    with pytest.raises(AttributeError, match="needs checkpoints of obj"):
+        sl.train.Checkpoint
 
 
 def test_variable_scopes_must_exit_in_order():

@@ -33,6 +33,8 @@ class ClusterSpec:
             elif not isinstance(tasks, dict):
                 raise TypeError(f"The tasks for job {job!r} must be a list or "
                                 f"a dictionary from integers to strings.")
+            tasks = {int(i) if isinstance(i, str) and i.isdecimal() else i: a
+                     for i, a in tasks.items()}
             for i, address in tasks.items():
                 if not isinstance(i, int) or not isinstance(address, str):
                     raise TypeError(f"Task address must be bytes or unicode, "

@@ -38,40 +38,69 @@ def _path(name):
 
 
 class GFile:
-    """A file: `GFile(name, "r").read()`. Reads str, or bytes in mode "b"."""
+    """A file: `GFile(name, "r").read()`. Reads str, or bytes in mode "b".
+
+    In the modes with "+" what is read and what is written have positions of
+    their own: reading begins at the start of the file.
+    """
 
     def __init__(self, name, mode="r"):
         if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab",
                         "rb+", "wb+", "ab+", "r+b", "w+b", "a+b"):
             raise errors.InvalidArgumentError(
                 None, None, f"mode is not 'r' or 'w' or 'a': {mode}")
-        self._name, self._mode, self._file = name, mode, None
+        self._name, self._mode = name, mode
+        self._input = self._output = None
 
     name = property(lambda self: self._name, doc="The name of the file.")
     mode = property(lambda self: self._mode, doc="The mode of the file.")
 
-    def _opened(self):
-        if self._file is None:
+    @property
+    def _reads(self):
+        return "r" in self._mode or "+" in self._mode
+
+    def _reader(self):
+        if not self._reads:
+            raise errors.PermissionDeniedError(
+                None, None, "File isn't open for reading")
+        if self._mode[0] == "w":
+            self._writer()  # The file is empty at first.
+        with _translated():
+            if self._output is not None:
+                self._output.flush()
+            if self._input is None:
+                self._input = open(_path(self._name), "rb")
+        return self._input
+
+    def _writer(self):
+        if self._mode[0] == "r" and "+" not in self._mode:
+            raise errors.PermissionDeniedError(
+                None, None, "File isn't open for writing")
+        if self._output is None:
+            path, kind = _path(self._name), self._mode[0]
+            if kind == "r":
+                kind = "r+" if os.path.exists(path) else "w"
             with _translated():
-                self._file = open(_path(self._name),
-                                  self._mode.replace("b", "") + "b")
-        return self._file
+                self._output = open(path, kind + "b")
+        return self._output
 
     def _text(self, data):
         return data if "b" in self._mode else data.decode("utf-8")
 
     def read(self, n=-1):
         """Reads `n` bytes, or the rest."""
-        if "r" not in self._mode and "+" not in self._mode:
-            raise errors.PermissionDeniedError(
-                None, None, "File isn't open for reading")
+        if n < -1:
+            raise errors.InvalidArgumentError(
+                None, None, f"read: expected n >= 0, or -1, got {n}")
+        file = self._reader()
         with _translated():
-            return self._text(self._opened().read(n))
+            return self._text(file.read(n))
 
     def readline(self):
         """Reads a line, with its line break."""
+        file = self._reader()
         with _translated():
-            return self._text(self._opened().readline())
+            return self._text(file.readline())
 
     def readlines(self):
         """Reads the remaining lines."""
@@ -88,20 +117,37 @@ class GFile:
 
     def write(self, file_content):
         """Writes str or bytes."""
-        if self._mode[0] == "r" and "+" not in self._mode:
-            raise errors.PermissionDeniedError(
-                None, None, "File isn't open for writing")
+        file = self._writer()
         with _translated():
-            self._opened().write(as_bytes(file_content))
+            file.write(as_bytes(file_content))
 
     def seek(self, offset=None, whence=0, position=None):
-        """Moves to a position."""
-        with _translated():
-            self._opened().seek(position if offset is None else offset, whence)
+        """Moves to a position, where reading goes on if the file is read.
+
+        Raises:
+          errors.InvalidArgumentError: if there is no such position or `whence`.
+          TypeError: if no position is given.
+        """
+        to = position if offset is None else offset
+        if to is None:
+            raise TypeError("seek(): offset argument required")
+        file = self._reader() if self._reads else self._writer()
+        try:
+            if whence not in (0, 1, 2):
+                raise ValueError("whence: expected 0, 1 or 2")
+            file.seek(to, whence)
+        except (OSError, ValueError) as e:
+            raise errors.InvalidArgumentError(
+                None, None, f"{self._name}: expected a position to seek to, "
+                f"got {to} with whence {whence}") from e
+
+    def seekable(self):
+        """Returns True."""
+        return True
 
     def tell(self):
-        """Returns the position."""
-        return self._opened().tell()
+        """Returns the position, of reading if the file is read."""
+        return (self._reader() if self._reads else self._writer()).tell()
 
     def size(self):
         """Returns the length in bytes."""
@@ -109,18 +155,19 @@ class GFile:
 
     def flush(self):
         """Writes buffered data."""
-        if self._file is not None:
-            self._file.flush()
+        if self._output is not None:
+            self._output.flush()
 
     def close(self):
         """Closes the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        for file in (self._input, self._output):
+            if file is not None:
+                file.close()
+        self._input = self._output = None
 
     def __enter__(self):
         if self._mode[0] == "w":
-            self._opened()
+            self._writer()
         return self
 
     def __exit__(self, *unused):

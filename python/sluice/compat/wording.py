@@ -216,7 +216,19 @@ def _cancelled(found):
                        ("TakeGradient", "TakeGrad"), ("TakeMany", "Dequeue")):
         if part in op:
             return f"{what} operation was cancelled"
-    return "Step was cancelled"
+    return "Step was cancelled by an explicit call to `Session::Close()`."
+
+
+def _format(found):
+    """Returns words for an image file of another format."""
+    op, got = _op(found), found["got"]
+    if op == "DecodeAndCropJpeg":
+        return (f"DecodeAndCropJpeg operation can run on JPEG only, but "
+                f"detected {got}.")
+    if op == "DecodeBmp":
+        return f"Trying to decode {got} format using DecodeBmp op."
+    return (f"Trying to decode {got} format using a wrong op. Use "
+            f"`decode_{got.lower()}` or `decode_image` instead. Op used: {op}")
 
 
 def _vector(found):
@@ -621,15 +633,19 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"bytes: expected a multiple of (?P<n>\d+), the size of (?P<type>\w+), "
      + _GOT, lambda m: f"Input to DecodeRaw has length {m['got']} that is not "
      f"a multiple of {m['n']}, the size of {m['type']}"),
-    (r"bytes: expected strings of one length, got (?P<a>\d+) and (?P<b>\d+)",
+    (r"bytes: expected strings of one length, got (?P<a>\d+) and, as element "
+     r"(?P<i>\d+), (?P<b>\d+)",
      lambda m: f"DecodeRaw requires input strings to all be the same size, but "
-               f"one has size {m['b']} != {m['a']}"),
+               f"element {m['i']} has size {m['a']} != {m['b']}"),
     (r"pattern: expected a regular expression of RE2, got '(?P<text>.*?)': "
      r"(?P<why>[^;]*)",
      lambda m: f"Invalid pattern: {m['text']}, error: {m['why']}"),
     # Sparse tensors.
     (r"indices: expected index (?P<i>\d+) within \[(?P<n>\d+),(?P<k>\d+)\], "
      r"got \[(?P<row>-?\d+),(?P<column>-?\d+)\]", _outside),
+    (r"reverse_index_map: expected places in (?P<range>\[.*?\)), " + _GOT,
+     lambda m: f"Elements in reverse index must be in {m['range']} but got "
+               f"{m['got']}"),
     (r"shapes: expected shapes that differ in dimension",
      lambda m: "Input shapes must match"),
     (r"new_shape: expected (?P<n>\d+) elements, " + _GOT,
@@ -649,7 +665,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"serialized_sparse: expected (?P<a>\w+) at place (?P<i>\d+), got "
      r"(?P<b>\w+)", _serialized),
     (r"TensorProto: expected a serialised message",
-     lambda m: "Could not parse serialized proto"),
+     lambda m: "Could not parse serialized proto; Could not parse "
+               "`serialized` as TensorProto"),
     (r"sparse_values: expected a scalar or a vector of (?P<n>\d+), got shape "
      r"(?P<shape>\[[\d,]*\])",
      lambda m: f"sparse_values has incorrect shape {m['shape']}, should be [] "
@@ -743,6 +760,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
     # Images.
+    (r"contents: expected (?:a|an|a PNG, JPEG or) (?:PNG|JPEG|GIF|BMP), got a "
+     r"(?P<got>PNG|JPEG|GIF|BMP);", _format),
     (r"contents: expected one frame .*?, got a GIF of (?P<n>\d+)",
      lambda m: f"Got {m['n']} frames, but animated gifs can only be decoded by "
                f"tf.image.decode_gif or tf.image.decode_image"),
@@ -757,7 +776,9 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"for shape (?P<shape>\[[\d,]*\]), " + _GOT,
      lambda m: f"{_where(m)}Key: {m['key']}, Index: {m['i'] or 0}.  Number of "
                f"{m['type']} values != expected.  Values size: {m['got']} but "
-               f"output shape: {m['shape']}"),
+               f"output shape: {m['shape']}" + (
+                   "; Can't parse serialized Example."
+                   if _op(m) == "ParseSingleExample" else "")),
     (_EXAMPLE + r"feature '(?P<key>.*?)': expected a multiple of \d+ "
      r"(?P<type>\w+) values", _stride),
     (_EXAMPLE + r"feature list '(?P<key>.*?)': frame (?P<at>\d+): expected "
@@ -798,10 +819,15 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: "Empty and deleted keys cannot be equal"),
     (r"value_shape: expected a vector's, got",
      lambda m: "Default value must be a vector"),
+    (r"default_value: expected shape (?P<a>\[[\d,]*\] or \[[\d,]*\]), got "
+     r"(?P<b>\[[\d,]*\])",
+     lambda m: f"Expected shape {m['a']} for default value, got {m['b']}"),
     (r"values: expected shape \[(?P<a>[\d,]*)\], one value for each key, got "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Expected shape [{m['a']}] for value, got [{m['b']}]"),
     # What waits.
+    (r"\w+Queue '(?:[^']*/)?pipeline/[^']*' is closed and has insufficient",
+     lambda m: "End of sequence"),
     (r"step: expected to end before its deadline",
      lambda m: "Timed out waiting for notification"),
     (r"step: expected an open session", _cancelled),

@@ -208,16 +208,20 @@ def remove_training_nodes(input_graph, protected_nodes=None):
     """Returns a GraphDef without CheckNumerics and redundant Identity nodes."""
     input_graph = protos.own(input_graph)
     protected = set(protected_nodes or ())
-    kept = [n for n in input_graph.node
-            if n.op != "CheckNumerics" or n.name in protected]
     dropped = {n.name: n.input[0] for n in input_graph.node
                if n.op == "CheckNumerics" and n.name not in protected}
+    kept = [n for n in input_graph.node if n.name not in dropped]
+    # Nothing waits for what is no longer there.
+    inputs = {n.name: [i for i in n.input
+                       if not (i.startswith("^") and i[1:] in dropped)]
+              for n in kept}
     # Identities that are or have control inputs remain.
-    waited = {i[1:] for n in kept for i in n.input if i.startswith("^")}
+    waited = {i[1:] for own in inputs.values() for i in own
+              if i.startswith("^")}
     for node in kept:
-        if node.op == "Identity" and len(node.input) == 1 and not (
+        if node.op == "Identity" and len(inputs[node.name]) == 1 and not (
                 node.name in protected or node.name in waited):
-            dropped[node.name] = node.input[0]
+            dropped[node.name] = inputs[node.name][0]
 
     def source(name):
         while name in dropped:
@@ -231,7 +235,7 @@ def remove_training_nodes(input_graph, protected_nodes=None):
         copy = made.node.add()
         copy.CopyFrom(node)
         copy.input[:] = [i if i.startswith("^") else source(i)
-                         for i in node.input]
+                         for i in inputs[node.name]]
     return made
 
 

@@ -14,9 +14,26 @@ decode_jpeg = _op("DecodeJpeg")
 decode_and_crop_jpeg = _op("DecodeAndCropJpeg")
 decode_gif = _op("DecodeGif")
 decode_bmp = _op("DecodeBmp")
-encode_png = _op("EncodePng")
 encode_jpeg = _op("EncodeJpeg")
 extract_jpeg_shape = _op("ExtractJpegShape")
+
+
+def encode_png(image, compression=-1, name=None):
+    """Encodes an image as a PNG file.
+
+    Args:
+      image: uint8 or uint16 [height, width, channels]; 1 (grayscale), 2
+        (with alpha), 3 (RGB) or 4 (RGBA) channels. An array of uint16 keeps
+        its type, anything else that is not a tensor becomes uint8.
+      compression: from 0 (none) to 9; -1 for the usual one.
+      name: the name of the operation.
+
+    Returns:
+      The contents of the file, a scalar string.
+    """
+    if str(getattr(image, "dtype", "")) == "uint16":
+        image = convert_to_tensor(image)
+    return _op("EncodePng")(image, compression=compression, name=name)
 
 
 def is_jpeg(contents, name=None):

@@ -360,7 +360,8 @@ class FIFOQueue(QueueBase):
         dtypes = _as_types(dtypes)
         shapes = _as_shapes(shapes, dtypes)
         names = _as_names(names, dtypes)
-        with graphs.init_scope():
+        # (As in TensorFlow, queues are on CPUs, whatever device is current.)
+        with graphs.init_scope(), graphs.device("CPU"):
             handle = make_resource(
                 "FIFOQueueV2", shared_name, name, component_types=dtypes,
                 shapes=shapes or [], capacity=capacity)

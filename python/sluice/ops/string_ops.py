@@ -105,8 +105,9 @@ def string_format(template, inputs, placeholder="{}", summarize=3, name=None):
         inputs = [inputs]
     if template.count(placeholder) != len(inputs):
         raise ValueError(
-            f"{len(inputs)} placeholder(s) missing in template for "
-            f"{template!r}: it has {template.count(placeholder)}")
+            f"{template.count(placeholder)} placeholder(s) in template does "
+            f"not match {len(inputs)} tensor(s) provided as input: "
+            f"{template!r}")
     return _op("StringFormat")([convert_to_tensor(x) for x in inputs],
                                template=template, placeholder=placeholder,
                                summarize=summarize, name=name)

@@ -97,6 +97,13 @@ class LookupInterface:
         """Returns the values of keys, of the same form."""
         raise NotImplementedError
 
+    def __getitem__(self, keys):
+        """Calls `lookup`."""
+        return self.lookup(keys)
+
+    # (Without it, `key in table` and loops would index the table forever.)
+    __iter__ = None
+
 
 class _Table(LookupInterface):
     """A table with a resource of its own."""
@@ -137,11 +144,13 @@ class _Table(LookupInterface):
         Raises:
           TypeError: if the keys have another type than the table's.
         """
+        return self._find(keys, self._default_value, name)
+
+    def _find(self, keys, default, name):
         with self._scoped(name, "Lookup") as scope:
             keys = self._keys_to_find(keys)
             flat = keys.values if isinstance(keys, SparseTensor) else keys
-            values = self._call("LookupTableFindV2", flat, self._default_value,
-                                name=scope)
+            values = self._call("LookupTableFindV2", flat, default, name=scope)
             if flat.shape.ndims is not None:
                 each = flat.shape[:flat.shape.ndims - self._key_rank]
                 values.set_shape(each.concatenate(self._value_shape))
@@ -537,6 +546,32 @@ class MutableHashTable(_MutableTable):
         self._hold(handle)
         if checkpoint:
             self._save_as(name)
+
+    def lookup(self, keys, dynamic_default_values=None, name=None):
+        """Returns the values of keys.
+
+        Args:
+          keys: a tensor or SparseTensor of any shape.
+          dynamic_default_values: the values of keys that are not in the table,
+            instead of the table's default: one for each key, or a single one.
+          name: the name of the operation.
+
+        Returns:
+          A tensor or SparseTensor of the shape of `keys`; values that are not
+          scalars add dimensions.
+
+        Raises:
+          TypeError: if the keys have another type than the table's.
+        """
+        if isinstance(dynamic_default_values, str) and name is None:
+            # TensorFlow 1's second parameter was the name.
+            dynamic_default_values, name = None, dynamic_default_values
+        default = self._default_value
+        if dynamic_default_values is not None:
+            default = convert_to_tensor(
+                dynamic_default_values, self._value_dtype,
+                name="dynamic_default_values")
+        return self._find(keys, default, name)
 
 
 class DenseHashTable(_MutableTable):

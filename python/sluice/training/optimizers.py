@@ -69,13 +69,17 @@ class AdagradDAOptimizer(Optimizer):
 
 
 class FtrlOptimizer(Optimizer):
-    """The follow-the-regularized-leader optimizer (McMahan et al., 2013)."""
+    """The follow-the-regularized-leader optimizer (McMahan et al., 2013).
+
+    `beta` is the paper's: a variable's rate is
+    `learning_rate / (beta + accumulator ** -learning_rate_power)`.
+    """
 
     def __init__(self, learning_rate, learning_rate_power=-0.5,
                  initial_accumulator_value=0.1, l1_regularization_strength=0.0,
                  l2_regularization_strength=0.0, use_locking=False, name="Ftrl",
                  accum_name=None, linear_name=None,
-                 l2_shrinkage_regularization_strength=0.0):
+                 l2_shrinkage_regularization_strength=0.0, beta=None):
         _not_negative(
             initial_accumulator_value=initial_accumulator_value,
             l1_regularization_strength=l1_regularization_strength,
@@ -94,6 +98,15 @@ class FtrlOptimizer(Optimizer):
         self._l2_shrinkage_regularization_strength = (
             l2_shrinkage_regularization_strength)
         self._accum_name, self._linear_name = accum_name, linear_name
+        self._beta = beta or 0.0
+
+    def _prepare(self):
+        super()._prepare()
+        if self._beta:
+            # The update divides by n^-p / rate + 2 l2; the paper's beta is
+            # another summand, beta / rate.
+            self._l2_regularization_strength_tensor += self._beta / (
+                2.0 * self._learning_rate_tensor)
 
     @property
     def _hyperparameters(self):

@@ -53,7 +53,8 @@ def _described(vocab):
 
 def _matching(key, patterns):
     return [v for v in graphs.get_collection(key)
-            if any(re.match(p, v.op.name) for p in patterns)]
+            if any(re.match(p, name) for p in patterns
+                   for name in (v.op.name, v.name))]
 
 
 def _wanted(variables, vocabs):
@@ -90,9 +91,10 @@ def warm_start(ckpt_to_initialize_from, vars_to_warm_start=".*",
 
     Args:
       ckpt_to_initialize_from: the checkpoint, or a folder with checkpoints.
-      vars_to_warm_start: a regular expression for names of trainable variables;
-        a list of those for all global variables; a list of variables; or None
-        for the trainable variables in `var_name_to_vocab_info`.
+      vars_to_warm_start: a regular expression for the start of the names of
+        trainable variables ("v", or "v:0"); a list of those for all global
+        variables; a list of variables; or None for the trainable variables in
+        `var_name_to_vocab_info`.
       var_name_to_vocab_info: a dict from names of variables (of wholes, not of
         parts) to the `VocabInfo`s of those whose words change.
       var_name_to_prev_var_name: a dict from names of variables to their names

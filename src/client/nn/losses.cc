@@ -25,6 +25,21 @@ Output Like(const Output& logits, const Operand& labels) {
   return InType(labels, t);
 }
 
+// Weights without the last dimension, of 1, that they may have beyond that of
+// `classes`.
+Output WeightsOfRows(const Output& weights, const Output& classes) {
+  const PartialShape w = weights.shape(), c = classes.shape();
+  if (w.rank_known() && (w.rank() == 0 || c.rank_known()))
+    return c.rank_known() && w.rank() == c.rank() + 1
+               ? ops::Squeeze(weights, {.squeeze_dims = {-1}})
+               : weights;
+  const Output shape = ops::Shape(weights), rank = ops::Size(shape);
+  const Output more = rank == ops::Rank(classes) + 1;
+  return ops::Reshape(
+      weights,
+      ops::Slice(shape, {0}, ops::Pack({ops::SelectV2(more, rank - 1, rank)})));
+}
+
 // A loss while it is built: its scope, and TensorFlow's names within.
 class LossScope {
  public:
@@ -286,12 +301,8 @@ Output SparseSoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
         classes = FittingLabels(x, classes, /*any_rank=*/!known, /*rows=*/true);
     }
     const Output weights = options.weights.Get(DType::kFloat);
-    if (weights.valid() && classes.valid()) {
-      const PartialShape w = weights.shape(), c = classes.shape();
-      how.weights = w.rank_known() && c.rank_known() && w.rank() == c.rank() + 1
-                        ? ops::Squeeze(weights, {.squeeze_dims = {-1}})
-                        : weights;
-    }
+    if (weights.valid() && classes.valid())
+      how.weights = WeightsOfRows(weights, classes);
   }
   const auto of_rows = [&](const Output& rows, const std::string& name) {
     const Output flat = rows.SameAs(x) ? classes : ops::Reshape(classes, {-1});

@@ -171,11 +171,11 @@ Output AveragePrecisions(const Classes& given, const Output& best) {
         ops::SparseToDense(s.indices, s.dense_shape, s.values,
                            Constant(int64_t{-1}), {.validate_indices = false});
   } else {
-    const Output shape = ops::Shape(labels);
-    const Output count = ops::StridedSlice(
-        shape, {-1}, {0}, {1}, {.end_mask = 1, .shrink_axis_mask = 1});
-    relevant = ops::Fill(
-        ops::StridedSlice(shape, {0}, {-1}, {1}, {.begin_mask = 1}), count);
+    // (Negative labels fill rows that have fewer.)
+    relevant =
+        ops::Sum(ops::Cast(ops::GreaterEqual(labels, Constant(int64_t{0})),
+                           DType::kInt32),
+                 {-1});
   }
   const Output k = ops::StridedSlice(ops::Shape(best), {-1}, {0}, {1},
                                      {.end_mask = 1, .shrink_axis_mask = 1});

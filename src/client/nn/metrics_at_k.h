@@ -6,8 +6,9 @@
 //
 // Labels are classes: integers [..., number of labels], dense or sparse, or
 // [...], one for each row. What occurs twice in a row counts once, but for
-// dense labels of AveragePrecisionAtK; labels that are not a class count, too.
-// Weights are of the rows. Sums are doubles.
+// dense labels of AveragePrecisionAtK; labels that are not a class count, too,
+// except negative ones of AveragePrecisionAtK, which fill rows that have fewer
+// labels. Weights are of the rows. Sums are doubles.
 #ifndef SLUICE_CLIENT_NN_METRICS_AT_K_H_
 #define SLUICE_CLIENT_NN_METRICS_AT_K_H_
 

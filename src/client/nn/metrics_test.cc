@@ -172,6 +172,7 @@ TEST_F(MetricTest, SparseLabelsAreSetsOfClasses) {
       Constant(Tensor::Of<int64_t>({4, 2}, {0, 0, 0, 1, 1, 0, 1, 1})),
       Constant(Tensor::Vector<int64_t>({1, 1, 2, 2})),
       Constant(Tensor::Vector<int64_t>({2, 2}))};
+  const Output padded = Constant(Tensor::Of<int64_t>({2, 2}, {2, -1, 3, 1}));
   const Output best = ops::TopKV2(scores, 2).indices;  // 1 2 and 0 3.
   const std::vector<std::pair<Metric, double>> metrics = {
       {PrecisionAtK(labels, scores, 2), 1.0 / 4},
@@ -182,7 +183,8 @@ TEST_F(MetricTest, SparseLabelsAreSetsOfClasses) {
       {AveragePrecisionAtK(labels, scores, 3), (5.0 / 6 + 1.0 / 3) / 2},
       {AveragePrecisionAtTopK(labels, best), (0.5 + 0) / 2},
       {AveragePrecisionAtTopK(twice, best), (0.5 + 0) / 2},
-      {AveragePrecisionAtTopK(sparse_twice, best), (1.0 + 0) / 2}};
+      {AveragePrecisionAtTopK(sparse_twice, best), (1.0 + 0) / 2},
+      {AveragePrecisionAtTopK(padded, best), (0.5 + 0.25) / 2}};
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   RunNode(MetricsInitializer());
   for (const auto& [metric, expected] : metrics) {

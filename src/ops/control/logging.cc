@@ -20,9 +20,10 @@ namespace {
 std::string Elements(const Tensor& t, int64_t n) {
   if (t.dtype() != DType::kString)
     return (t.rank() == 0 ? t : t.Rows(0, n)).Summarize(-1);
-  return absl::StrJoin(
-      t.raw_flat<std::string>().subspan(0, n), " ",
-      [](std::string* out, const std::string& s) { *out += absl::CEscape(s); });
+  return absl::StrJoin(t.raw_flat<std::string>().subspan(0, n), " ",
+                       [](std::string* out, const std::string& s) {
+                         *out += absl::Utf8SafeCEscape(s);
+                       });
 }
 
 // Appends up to *left elements; nested in brackets by all dimensions but the

@@ -56,7 +56,8 @@ class DecodeRawKernel {
     for (size_t i = 0; !padded && i < strings.size(); ++i)
       if (static_cast<int64_t>(strings[i].size()) != bytes)
         return InvalidArgument("bytes: expected strings of one length, got ",
-                               bytes, " and ", strings[i].size(), " bytes");
+                               bytes, " and, as element ", i, ", ",
+                               strings[i].size(), " bytes");
     if (bytes % size != 0)
       return InvalidArgument(
           padded ? "fixed_length" : "bytes", ": expected a multiple of ", size,

@@ -76,7 +76,8 @@ class TensorText {
     switch (tensor_.dtype()) {
       case DType::kString:
         absl::StrAppend(&out_, "\"",
-                        absl::CEscape(tensor_.raw<std::string>()[i]), "\"");
+                        absl::Utf8SafeCEscape(tensor_.raw<std::string>()[i]),
+                        "\"");
         return;
       case DType::kBool:
         out_ += tensor_.raw<bool>()[i] ? '1' : '0';

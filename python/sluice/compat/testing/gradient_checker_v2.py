@@ -21,14 +21,14 @@ def _to_numpy(a):
     return a
 
 
-def compute_gradient(f, x, delta=1e-3):
+def compute_gradient(f, x, delta=1 / 1024):
     """Returns the Jacobians of f(*x) (by `gradients`, by finite differences).
 
-    Both are lists with a Jacobian for each array in x.
+    Both are lists with a Jacobian for each array or tensor in x.
     """
     if not isinstance(x, (list, tuple)):
         raise ValueError("`x` must be a list or tuple of arrays")
-    values = [np.asarray(v) for v in x]
+    values = [np.asarray(_to_numpy(v)) for v in x]
     inputs = [array_ops.placeholder(v.dtype, v.shape) for v in values]
     y = f(*inputs)
     session = get_default_session()

@@ -61,6 +61,16 @@ def _device(graph, use_gpu):
         "/device:CPU:0")
 
 
+def _config(config, force_gpu):
+    """Returns the configuration of a test's session.
+
+    By default operations may be placed on another device than theirs.
+    """
+    if config is not None:
+        return config
+    return protos.ConfigProto(allow_soft_placement=not force_gpu)
+
+
 class TestCase(assertions.TestCase):
     """A test with its own graph, sessions, and assertions on arrays."""
 
@@ -107,7 +117,8 @@ class TestCase(assertions.TestCase):
 
         Without `use_gpu`, operations added in it are placed on the CPU.
         """
-        with sessions.Session(graph=graph, config=config) as session:
+        with sessions.Session(graph=graph,
+                              config=_config(config, force_gpu)) as session:
             with _device(session.graph, use_gpu or force_gpu):
                 yield session
 
@@ -136,7 +147,8 @@ class TestCase(assertions.TestCase):
         if self._cached_session is None:
             self._asked = (graph, config, force_gpu)
             self._cached_session = sessions.Session(
-                graph=graph or graphs.get_default_graph(), config=config)
+                graph=graph or graphs.get_default_graph(),
+                config=_config(config, force_gpu))
         session = self._cached_session
         with session.graph.as_default(), session.as_default(), _device(
                 session.graph, use_gpu or force_gpu):

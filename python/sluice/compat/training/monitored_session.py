@@ -497,10 +497,25 @@ class _Monitored:
         return None if self._session is None else self._session.graph
 
     def should_stop(self):
-        """Returns whether a hook requested a stop or the session is closed."""
+        """Returns whether a hook or a thread requested a stop.
+
+        A thread that failed because a task was lost is a reason to make a new
+        session, in a MonitoredSession; another failure is raised when the
+        session is closed.
+        """
         if self._session is None:
             return True
-        self._coordinator.raise_requested_exception()
+        try:
+            self._coordinator.raise_requested_exception()
+        except _LOST as e:
+            if not self._recovers:
+                raise
+            self._recreate(e)
+            return False
+        except Exception:
+            if not self._recovers:
+                raise
+            return True
         return self._stopped or self._coordinator.should_stop()
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
@@ -517,9 +532,30 @@ class _Monitored:
                 # A task was lost, with the state that it held.
                 if not self._recovers:
                     raise
-                logging.warning("The session ended and is recreated: %s", e)
-                self._end_lost_session()
-                self._create()
+                self._recreate(e)
+            except Exception:
+                # What fails after a thread met the loss fails for that reason.
+                lost = self._loss_of_thread()
+                if lost is None:
+                    raise
+                self._recreate(lost)
+
+    def _recreate(self, loss):
+        logging.warning("The session ended and is recreated: %s", loss)
+        self._end_lost_session()
+        self._create()
+
+    def _loss_of_thread(self):
+        """Returns the error of a thread that lost a task, or None."""
+        if not self._recovers or self._session is None:
+            return None
+        try:
+            self._coordinator.raise_requested_exception()
+        except _LOST as e:
+            return e
+        except Exception:
+            pass  # The step's own error is raised.
+        return None
 
     def _end_lost_session(self):
         if self._session is None:
@@ -533,7 +569,7 @@ class _Monitored:
               run_metadata=None):
         if self._session is None:
             raise RuntimeError("Attempted to use a closed Session.")
-        if self.should_stop():
+        if self._stopped:
             raise RuntimeError("Run called even after should_stop requested.")
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict),
                                     self._session)

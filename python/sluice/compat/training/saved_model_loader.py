@@ -16,6 +16,77 @@ def _text(path):
     return local_path(path.decode() if isinstance(path, bytes) else path)
 
 
+class MethodNameUpdater:
+    """Changes the method names of signatures in the file of a SavedModel.
+
+        updater = MethodNameUpdater("model")
+        updater.replace_method_name("score", "tensorflow/serving/regress",
+                                    tags="serve")
+        updater.save()
+
+    Args:
+      export_dir: the folder of the SavedModel.
+
+    Raises:
+      OSError: if there is none, or it cannot be parsed.
+    """
+
+    def __init__(self, export_dir):
+        self._folder = _text(export_dir)
+        self._model = parse_saved_model(export_dir)
+
+    def replace_method_name(self, signature_key, method_name, tags=None):
+        """Sets the method name of a signature.
+
+        Args:
+          signature_key: the name of the signature.
+          method_name: its new method name.
+          tags: the tag or tags of the one meta graph to change; None for all.
+
+        Raises:
+          ValueError: if no meta graph has these tags, or one that has them
+            lacks the signature; meta graphs before that one are changed.
+        """
+        for what, given in (("signature_key", signature_key),
+                            ("method_name", method_name)):
+            if not given:
+                raise ValueError(f"{what} must be defined.")
+        if tags is not None and not isinstance(tags, (list, tuple, set)):
+            tags = [tags]
+        chosen = [m for m in self._model.meta_graphs
+                  if tags is None or set(m.meta_info_def.tags) == set(tags)]
+        if not chosen:
+            raise ValueError(
+                f"MetaGraphDef associated with tags {tags} could not be found "
+                f"in SavedModel: it has "
+                f"{[list(m.meta_info_def.tags) for m in self._model.meta_graphs]}")
+        for meta_graph in chosen:
+            if signature_key not in meta_graph.signature_def:
+                raise ValueError(
+                    f"MetaGraphDef associated with tags {tags} does not have a "
+                    f"signature_def with key: {signature_key}; it has "
+                    f"{sorted(meta_graph.signature_def)}")
+            meta_graph.signature_def[signature_key].method_name = method_name
+
+    def save(self, new_export_dir=None):
+        """Writes the file, in the format of the one that was read.
+
+        Args:
+          new_export_dir: an existing folder for it; by default it replaces the
+            one that was read.
+        """
+        folder = _text(new_export_dir or self._folder)
+        binary = os.path.join(self._folder, names.SAVED_MODEL_FILENAME_PB)
+        if os.path.exists(binary):
+            name = names.SAVED_MODEL_FILENAME_PB
+            data = self._model.SerializeToString(deterministic=True)
+        else:
+            name = names.SAVED_MODEL_FILENAME_PBTXT
+            data = str(self._model).encode()
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(data)
+
+
 def parse_saved_model(export_dir):
     """Returns the SavedModel of a folder.
 

@@ -6,7 +6,8 @@ import time
 
 from sluice import _core
 from sluice.compat import logging
-from sluice.framework import graph as graphs, graph_io, meta_graph, protos
+from sluice.framework import (
+    errors, graph as graphs, graph_io, meta_graph, protos)
 from sluice.summary import writer
 from sluice.training.global_step import get_global_step
 
@@ -531,7 +532,14 @@ class FinalOpsHook(SessionRunHook):
 
     def end(self, session):
         if self._ops is not None:
-            self.final_ops_values = session.run(self._ops, self._feeds)
+            try:
+                self.final_ops_values = session.run(self._ops, self._feeds)
+            except (errors.OutOfRangeError, StopIteration):
+                logging.warning(
+                    "The final ops reached the end of their data. This "
+                    "typically means that they have a dependency back to some "
+                    "input source, which they should not have.")
+                raise
 
 
 class FeedFnHook(SessionRunHook):

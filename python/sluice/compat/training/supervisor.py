@@ -8,7 +8,7 @@ from sluice import compat
 from sluice.compat import logging
 from sluice.compat.training.monitored_session import SessionManager
 from sluice.framework import (
-    dtypes, graph as graphs, graph_io, meta_graph, protos)
+    dtypes, errors, graph as graphs, graph_io, meta_graph, protos)
 from sluice.ops import control_flow, tables, variables
 from sluice.summary import summary_ops, writer
 from sluice.training import global_step as global_steps
@@ -390,3 +390,26 @@ class SVTimerCheckpointThread(LooperThread):
                 protos.SessionLog(status=protos.SessionLog.CHECKPOINT,
                                   checkpoint_path=sv.save_path),
                 sv._step_of(self._sess))
+
+
+def basic_train_loop(supervisor, train_step_fn, args=None, kwargs=None,
+                     master=""):
+    """Calls `train_step_fn(session, *args, **kwargs)` until a stop.
+
+    The session is the supervisor's. If a task is lost (AbortedError), the loop
+    continues in a new session.
+
+    Args:
+      supervisor: the Supervisor that makes the sessions and is asked to stop.
+      train_step_fn: runs a step.
+      args, kwargs: more arguments of it.
+      master: the target of the server, or "" for this process.
+    """
+    while True:
+        try:
+            with supervisor.managed_session(master) as session:
+                while not supervisor.should_stop():
+                    train_step_fn(session, *(args or ()), **(kwargs or {}))
+            return
+        except errors.AbortedError as e:
+            logging.info("The session ended and is recreated: %s", e)
