@@ -169,6 +169,9 @@ if(SLUICE_REPRODUCIBLE)
   # from those that other builds have put there.)
   target_compile_options(sluice_flags INTERFACE
     "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" -DSLUICE_REPRODUCIBLE)
+  # The path of the build folder would leave its length, and a build ID, in what is
+  # installed.
+  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
 if(SLUICE_MINIMAL)
   # A program drops what it does not reach (--gc-sections). One instruction set,
