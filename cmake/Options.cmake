@@ -2,6 +2,7 @@
 # and are not subject to our warnings.
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
+option(SLUICE_EXAMPLES "Build the programs of examples/ (tests run them)" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
 option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
 option(SLUICE_MINIMAL "Build only libsluice.a, for small devices: no clusters, \
