@@ -2,6 +2,7 @@
 # and are not subject to our warnings.
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
+option(SLUICE_EXAMPLES "Build the programs of examples/ (tests run them)" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
 option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
 option(SLUICE_MINIMAL "Build only libsluice.a, for small devices: no clusters, \
@@ -169,6 +170,9 @@ if(SLUICE_REPRODUCIBLE)
   # from those that other builds have put there.)
   target_compile_options(sluice_flags INTERFACE
     "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" -DSLUICE_REPRODUCIBLE)
+  # The path of the build folder would leave its length, and a build ID, in what is
+  # installed.
+  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
 if(SLUICE_MINIMAL)
   # A program drops what it does not reach (--gc-sections). One instruction set,

@@ -14,7 +14,7 @@ for python in "$@"; do
   for numpy in 'numpy<2' 'numpy>=2'; do
     # (numpy 1 has no wheels for Python 3.13.)
     [[ $tag != cp313 || $numpy != 'numpy<2' ]] || continue
-    rm -rf "$work"/*
+    rm -rf "${work:?}"/*
     "$python" -m venv "$work/env"
     "$work/env/bin/pip" -q --disable-pip-version-check install \
       --only-binary :all: "$numpy" "$wheel"
