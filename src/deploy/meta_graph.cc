@@ -384,8 +384,7 @@ void AssetsToProto(const std::vector<AssetInfo>& assets,
     asset->mutable_tensor_info()->set_name(a.tensor);
     asset->set_filename(a.filename);
     // (Where TensorFlow 1 looks.)
-    google::protobuf::Any* const any =
-        collection.mutable_any_list()->add_value();
+    auto* const any = collection.mutable_any_list()->add_value();
     any->set_type_url("type.googleapis.com/tensorflow.AssetFileDef");
     any->set_value(asset->SerializeAsString());
   }
