@@ -1,5 +1,6 @@
-// A program that links the small library, which has protobuf's lite runtime, and
-// the full runtime for messages of its own: each has its own class for `Any`.
+// A program that links the small library, which has protobuf's lite runtime,
+// and the full runtime for messages of its own: each has its own class for
+// `Any`.
 #include <google/protobuf/any.pb.h>
 #include <google/protobuf/wrappers.pb.h>
 
