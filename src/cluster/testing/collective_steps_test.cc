@@ -51,8 +51,9 @@ class SumMember {
     session_ = std::make_unique<Session>(target, graph_);
     return OkStatus();
   }
-  // Returns the sum's first element; Internal if another does not fit it.
-  Result<float> Run(float value, int64_t timeout_ms = 0) {
+  // Returns the sum's first element; Internal if another does not fit it. (The
+  // deadline tells which test has a step that does not end.)
+  Result<float> Run(float value, int64_t timeout_ms = 120'000) {
     Tensor x(DType::kFloat, Shape({count_}));
     for (int64_t i = 0; i < count_; ++i)
       x.raw<float>()[i] = ElementAt(value, number_, i);
