@@ -1,12 +1,15 @@
 // Hash tables whose keys are scalars: one that is initialised once, and
 // mutable ones with scalars or vectors as values.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "graph/op_def.h"
 #include "ops/tables/table.h"
 
@@ -17,6 +20,35 @@ using tables::Stored;
 using tables::Table;
 using tables::TableHandle;
 using tables::TableOptions;
+
+// Whether two keys are equal. Short strings are compared by words that overlap:
+// for them the call of memcmp is half of a look-up.
+struct SameKey {
+  template <typename K>
+  bool operator()(const K& a, const K& b) const {
+    return a == b;
+  }
+  bool operator()(const std::string& a, const std::string& b) const {
+    const size_t size = a.size();
+    if (size != b.size()) return false;
+    if (size > 16 || size < 4)
+      return std::memcmp(a.data(), b.data(), size) == 0;
+    return size < 8 ? SameEnds<uint32_t>(a.data(), b.data(), size)
+                    : SameEnds<uint64_t>(a.data(), b.data(), size);
+  }
+
+ private:
+  // REQUIRES: size is between that of a Word and twice as much.
+  template <typename Word>
+  static bool SameEnds(const char* a, const char* b, size_t size) {
+    Word first[2], last[2];
+    std::memcpy(&first[0], a, sizeof(Word));
+    std::memcpy(&first[1], b, sizeof(Word));
+    std::memcpy(&last[0], a + size - sizeof(Word), sizeof(Word));
+    std::memcpy(&last[1], b + size - sizeof(Word), sizeof(Word));
+    return ((first[0] ^ first[1]) | (last[0] ^ last[1])) == 0;
+  }
+};
 
 // Values in rows of equal width, and the row of each key. ValueRows are
 // numbered in the order of insertion; the row of a removed key is filled with
@@ -33,10 +65,12 @@ class ValueRows {
     values_.reserve(keys * width_);
   }
   // Null if there is no such key.
-  const V* Find(const K& key) const {
-    const auto it = rows_.find(key);
+  const V* Find(const K& key) const { return Find(key, Hash(key)); }
+  const V* Find(const K& key, size_t hash) const {
+    const auto it = rows_.find(key, hash);
     return it == rows_.end() ? nullptr : &values_[it->second * width_];
   }
+  size_t Hash(const K& key) const { return rows_.hash_function()(key); }
   // Returns false, and changes nothing, if the key is there.
   bool Add(const K& key, const V* value) {
     const auto [it, added] = rows_.try_emplace(key, rows_.size());
@@ -84,7 +118,7 @@ class ValueRows {
     return static_cast<std::ptrdiff_t>(row * width_);
   }
   const size_t width_;
-  absl::flat_hash_map<K, size_t> rows_;
+  absl::flat_hash_map<K, size_t, absl::Hash<K>, SameKey> rows_;
   std::vector<K> keys_;    // By row.
   std::vector<V> values_;  // Row after row.
 };
@@ -94,14 +128,23 @@ void FindEach(const ValueRows<K, V>& rows, int64_t width, const Tensor& keys,
               const Tensor& missing, bool each, Tensor* out) {
   const V* other = missing.raw<V>();
   V* to = out->raw<V>();
-  for (const K& key : keys.raw_flat<K>()) {
-    const V* const found = rows.Find(key);
-    if (width == 1)
-      *to = found != nullptr ? *found : *other;
-    else
-      std::copy_n(found != nullptr ? found : other, width, to);
-    to += width;
-    if (each) other += width;
+  // Hashes of a few keys at once, so that the processor need not wait for a
+  // key's memory before it computes the next hash.
+  constexpr size_t kAtOnce = 8;
+  size_t hashes[kAtOnce];
+  for (auto left = keys.raw_flat<K>(); !left.empty();) {
+    const auto some = left.first(std::min(kAtOnce, left.size()));
+    left = left.subspan(some.size());
+    for (size_t i = 0; i < some.size(); ++i) hashes[i] = rows.Hash(some[i]);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const V* const found = rows.Find(some[i], hashes[i]);
+      if (width == 1)
+        *to = found != nullptr ? *found : *other;
+      else
+        std::copy_n(found != nullptr ? found : other, width, to);
+      to += width;
+      if (each) other += width;
+    }
   }
 }
 

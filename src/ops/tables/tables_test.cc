@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <numeric>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "graph/builder.h"
@@ -16,6 +20,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -82,6 +87,35 @@ TEST_F(TablesTest, EveryTypeIsStoredAndFound) {
       }
     }
   }
+}
+
+TEST_F(TablesTest, KeysThatDifferInOneByteAreOtherKeys) {
+  // Many, so that some of each length have hashes that look alike.
+  std::vector<std::string> inserted, others;
+  for (size_t size = 0; size <= 40; ++size) {
+    inserted.emplace_back(size, 'a');
+    for (size_t at = 0; at < size; ++at)
+      for (char c = 1; c < 'a'; ++c) {
+        std::string key(size, 'a');
+        key[at] = c;
+        (c % 2 == 0 ? inserted : others).push_back(std::move(key));
+      }
+  }
+  const auto count = static_cast<int64_t>(inserted.size());
+  Tensor numbers(DType::kInt64, Shape({count}));
+  std::iota(numbers.raw<int64_t>(), numbers.raw<int64_t>() + count, int64_t{0});
+  const Output table = MakeTable("HashTableV2", DType::kString, DType::kInt64);
+  const Tensor keys = Tensor::Vector<std::string>(inserted);
+  const Tensor none = Tensor::Scalar(int64_t{-1});
+  Session session(g_);
+  ASSERT_TRUE(
+      session.RunTargets({Fill("InitializeTableV2", table, keys, numbers)})
+          .ok());
+  EXPECT_TRUE(session.Run(Find(table, keys, none))->Identical(numbers));
+  EXPECT_THAT(
+      session.Run(Find(table, Tensor::Vector<std::string>(others), none))
+          ->ToVector<int64_t>(),
+      Each(-1));
 }
 
 TEST_F(TablesTest, OtherTypesHaveNoTable) {
