@@ -319,6 +319,16 @@ def main():
             ("lines", LINES), ("lines_zlib", zlib.compress(LINES)),
             ("lines_gzip", gzip_of(LINES)))):
         (out / name).write_bytes(bytes([3 + kind]) + data)
+    out = HERE / "readers_fuzz"
+    out.mkdir(exist_ok=True)
+    # A format, and the sizes of a header, a record less one, a footer, a hop.
+    for name, (choice, data) in {
+            "whole": (0, LINES), "lines": (2, LINES), "records": (3, RECORDS),
+            "state": (1, b"\x08\2\x10\1\x18\5\"\1f\xa8\6\7\xb0\6\3"),
+            "records_gzip": (8 * 2 + 3, gzip_of(RECORDS)),
+            "fixed": (5, bytes(range(200))), "fixed_exact": (128 + 5, bytes(102)),
+            "fixed_zlib": (8 + 5, zlib.compress(bytes(range(200))))}.items():
+        (out / name).write_bytes(bytes([choice, 3, 9, 2, 0]) + data)
     out = HERE / "text_fuzz"
     out.mkdir(exist_ok=True)
     for name, (choice, text) in TEXTS.items():

@@ -15,6 +15,9 @@ namespace sluice::readers {
 // What the node of a reader declares. A format reads the fields that are its
 // own; the others have these values.
 struct ReaderOptions {
+  // The numbers are at most this large, so that sums of them are numbers.
+  static constexpr int64_t kMaxNumber = int64_t{1} << 40;
+
   std::string name;             // For messages.
   const char* kind = "Reader";  // For messages: "TextLineReader".
   int64_t skip_header_lines = 0;

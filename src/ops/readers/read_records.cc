@@ -37,9 +37,10 @@ class ReadRecordsKernel {
         {"record_bytes", o.record_bytes, k->format_ == "fixed" ? 1 : 0},
         {"footer_bytes", o.footer_bytes, 0}};
     for (const auto& s : sizes)
-      if (s.value < s.least)
+      if (s.value < s.least || s.value > o.kMaxNumber)
         return InvalidArgument(s.name, ": expected at least ", s.least,
-                               ", got ", s.value);
+                               " and at most ", o.kMaxNumber, ", got ",
+                               s.value);
     SLUICE_ASSIGN_OR_RETURN(
         o.compression,
         ParseRecordCompression(n.AttrOr<std::string>("compression_type", "")));

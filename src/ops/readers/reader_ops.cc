@@ -41,7 +41,6 @@ class MakeReaderKernel {
   static Result<std::shared_ptr<MakeReaderKernel>> Make(const Node& n) {
     auto k = std::make_shared<MakeReaderKernel>(n);
     ReaderOptions& o = k->options_;
-    constexpr int64_t kMax = int64_t{1} << 40;
     const struct {
       const char* name;
       int64_t least;
@@ -57,9 +56,10 @@ class MakeReaderKernel {
       if (*number.value < number.least)
         return InvalidArgument(number.name, " must be >= ", number.least,
                                " not ", *number.value);
-      if (*number.value > kMax)
-        return InvalidArgument(number.name, ": expected at most ", kMax,
-                               ", got ", *number.value);
+      if (*number.value > ReaderOptions::kMaxNumber)
+        return InvalidArgument(number.name, ": expected at most ",
+                               ReaderOptions::kMaxNumber, ", got ",
+                               *number.value);
     }
     for (const char* name : {"encoding", "compression_type"})
       if (n.FindAttr(name) != nullptr) {
