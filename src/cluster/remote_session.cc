@@ -284,13 +284,8 @@ class RemoteSession final : public SessionBackend {
     request.set_request(next_request_.fetch_add(1, std::memory_order_relaxed));
     request.set_traced(options.trace);
     request.set_log(options.log != nullptr);
-    for (const Tensor& t : feeds) {
-      Result<std::string> bytes = SerializeTensorProto(t);
-      SLUICE_RETURN_IF_ERROR(Annotate(bytes.status(), "feeds"));
-      request.add_feed(*std::move(bytes));
-    }
-    SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
-    proto::RunStepResponse response;
+    StepAnswer answer;
+    const proto::RunStepResponse& response = answer.response;
     request.set_step(Number(step));
     const OnCancel on_cancel(options.cancellation, [&] {
       proto::CancelStepRequest cancel;
@@ -298,20 +293,15 @@ class RemoteSession final : public SessionBackend {
       cancel.set_request(request.request());
       (void)master.CancelStep(cancel);  // (The step returns its own status.)
     });
-    Status ran = master.RunStep(request, &response, options.log);
+    Status ran = master.RunStep(request, feeds, &answer, options.log);
     // (The master keeps a limited number; other threads may evict it again.)
     for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
       SLUICE_RETURN_IF_ERROR(PrepareAgain(master, step, request.step()));
       request.set_step(Number(step));
-      response.Clear();
-      ran = master.RunStep(request, &response, options.log);
+      answer = StepAnswer();
+      ran = master.RunStep(request, feeds, &answer, options.log);
     }
     SLUICE_RETURN_IF_ERROR(ran);
-    std::vector<Tensor> out;
-    for (const std::string& bytes : response.fetch()) {
-      SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
-      out.push_back(std::move(t));
-    }
     if (metadata != nullptr) {
       *metadata = RunMetadata();
       metadata->wall_ns = NowNs() - start;
@@ -323,7 +313,7 @@ class RemoteSession final : public SessionBackend {
         }
       }
     }
-    return out;
+    return std::move(answer.fetches);
   }
 
   const uint64_t session_;

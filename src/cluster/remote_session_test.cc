@@ -46,8 +46,8 @@ class CountedMaster final : public MasterStub {
                      proto::PrepareStepResponse*) override {
     return OkStatus();
   }
-  Status RunStep(const proto::RunStepRequest&, proto::RunStepResponse*,
-                 const StepLog&) override {
+  Status RunStep(const proto::RunStepRequest&, std::span<const Tensor>,
+                 StepAnswer*, const StepLog&) override {
     std::unique_lock<std::mutex> lock(asked_.mu);
     asked_.runs = true;
     asked_.changed.notify_all();

@@ -136,13 +136,16 @@ class InProcessMaster final : public MasterStub {
                      proto::PrepareStepResponse* r) override {
     return On([&](Master& m) { return m.PrepareStep(q, r); });
   }
-  Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
-                 const StepLog& log) override {
-    if (!log) return On([&](Master& m) { return m.RunStep(q, r, nullptr); });
+  // (Values are shared with the steps, as those of a session without a master.)
+  Status RunStep(const proto::RunStepRequest& q, std::span<const Tensor> feeds,
+                 StepAnswer* r, const StepLog& log) override {
+    if (!log)
+      return On([&](Master& m) { return m.RunStep(q, feeds, r, nullptr); });
     // (Shared: a line of an abandoned task may still be in flight.)
     const auto lines = std::make_shared<PrintedLines>(log);
     const Status s = On([&](Master& m) {
-      return m.RunStep(q, r, [lines](const std::string& t) { lines->Push(t); });
+      return m.RunStep(q, feeds, r,
+                       [lines](const std::string& t) { lines->Push(t); });
     });
     lines->Finish();
     return s;

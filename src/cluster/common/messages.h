@@ -9,10 +9,12 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "cluster/proto/cluster.pb.h"
 #include "exec/core/trace.h"
+#include "tensor/tensor.h"
 
 namespace sluice {
 
@@ -67,6 +69,13 @@ inline uint64_t SessionPart(uint64_t session_or_run) {
 inline uint64_t RunNumber(uint64_t session, uint64_t count) {
   return SessionPart(session) << 32 | (count & 0xffffffff);
 }
+
+// What a client gets for a step. The fetches are beside the message, whose own
+// are empty: how they are sent is the stub's business.
+struct StepAnswer {
+  proto::RunStepResponse response;
+  std::vector<Tensor> fetches;
+};
 
 // Receives the text that a step prints. May be called concurrently.
 using StepLog = std::function<void(const std::string& text)>;

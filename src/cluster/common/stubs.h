@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "cluster/common/cluster.h"
 #include "cluster/common/messages.h"
@@ -40,9 +41,10 @@ class MasterStub {
   virtual Status ExtendGraph(const proto::ExtendGraphRequest& request) = 0;
   virtual Status PrepareStep(const proto::PrepareStepRequest& request,
                              proto::PrepareStepResponse* response) = 0;
-  // If the request asks for logs, `log` may be called until this returns.
+  // The request's own feeds are empty. If it asks for logs, `log` may be called
+  // until this returns.
   virtual Status RunStep(const proto::RunStepRequest& request,
-                         proto::RunStepResponse* response,
+                         std::span<const Tensor> feeds, StepAnswer* answer,
                          const StepLog& log) = 0;
   virtual Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
                                  proto::BeginPartialRunResponse* response) = 0;

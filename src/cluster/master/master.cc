@@ -128,23 +128,21 @@ Status Master::PrepareStep(const proto::PrepareStepRequest& request,
 }
 
 // If this returns an error, `done` is not called. NotFound refers to the step.
-Status Master::Start(const proto::RunStepRequest& request, bool here,
-                     StepLog log,
-                     std::function<void(proto::RunStepResponse)> done) {
+Status Master::Start(const proto::RunStepRequest& request,
+                     std::span<const Tensor> feeds, bool here, StepLog log,
+                     std::function<void(StepAnswer)> done) {
   SLUICE_ASSIGN_OR_RETURN(auto session, Find(request.session()));
   SLUICE_ASSIGN_OR_RETURN(auto step, session->Find(request.step()));
   if (step->staged)
     return InvalidArgument(
         "step: expected one that is run as a whole, got one for partial runs");
-  if (static_cast<size_t>(request.feed_size()) != step->feeds.size())
+  if (feeds.size() != step->feeds.size())
     return InvalidArgument("feeds: expected ", step->feeds.size(), ", got ",
-                           request.feed_size());
+                           feeds.size());
+  for (size_t i = 0; i < feeds.size(); ++i)
+    SLUICE_RETURN_IF_ERROR(step->CheckFeed(i, feeds[i]));
   RunRequest run;
-  for (const std::string& bytes : request.feed()) {
-    SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
-    SLUICE_RETURN_IF_ERROR(step->CheckFeed(run.feeds.size(), t));
-    run.feeds.push_back(std::move(t));
-  }
+  run.feeds.assign(feeds.begin(), feeds.end());
   run.timeout = TimeoutFromProto(request.timeout_ms());
   run.traced = request.traced();
   run.request = request.request();
@@ -152,27 +150,22 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
   if (request.log()) run.log = std::move(log);
   steps_.Start(std::move(step), std::move(run),
                [done = std::move(done)](Result<StepResult> result) {
-                 proto::RunStepResponse response;
-                 Status s = result.status();
-                 for (size_t i = 0; s.ok() && i < result->fetches.size(); ++i) {
-                   Result<std::string> bytes =
-                       SerializeTensorProto(result->fetches[i]);
-                   s = Annotate(bytes.status(), "fetches");
-                   if (s.ok()) response.add_fetch(*std::move(bytes));
-                 }
-                 if (s.ok()) s = CheckMessage("fetches", response);
-                 if (!s.ok()) response.clear_fetch();
-                 if (s.ok())
+                 StepAnswer answer;
+                 if (result.ok()) {
+                   answer.fetches = std::move(result->fetches);
                    for (proto::TaskStats& t : result->stats)
-                     response.add_stats()->Swap(&t);
-                 StatusToProto(s, response.mutable_status());
-                 done(std::move(response));
+                     answer.response.add_stats()->Swap(&t);
+                 }
+                 StatusToProto(result.status(),
+                               answer.response.mutable_status());
+                 done(std::move(answer));
                });
   return OkStatus();
 }
 
 Status Master::RunStep(const proto::RunStepRequest& request,
-                       proto::RunStepResponse* response, const StepLog& log) {
+                       std::span<const Tensor> feeds, StepAnswer* answer,
+                       const StepLog& log) {
   // (Text may arrive after the step has failed.)
   struct Gate {
     std::mutex mu;
@@ -184,26 +177,26 @@ Status Master::RunStep(const proto::RunStepRequest& request,
     std::lock_guard<std::mutex> lock(gate->mu);
     if (gate->log != nullptr) (*gate->log)(text);
   };
-  const Status s = RunStepLogged(request, response, print);
+  const Status s = RunStepLogged(request, feeds, answer, print);
   std::lock_guard<std::mutex> lock(gate->mu);
   gate->log = nullptr;
   return s;
 }
 
 Status Master::RunStepLogged(const proto::RunStepRequest& request,
-                             proto::RunStepResponse* response,
+                             std::span<const Tensor> feeds, StepAnswer* answer,
                              const StepLog& log) {
   const int64_t begin = NowNs();
   if (request.traced()) ReadClocks(request);
   // (Shared, because set_value may still be running when get() returns.)
-  const auto promise = std::make_shared<std::promise<proto::RunStepResponse>>();
+  const auto promise = std::make_shared<std::promise<StepAnswer>>();
   const Status s =
-      Start(request, /*here=*/false, log, [promise](proto::RunStepResponse r) {
-        promise->set_value(std::move(r));
-      });
-  response->set_unknown_step(s.code() == StatusCode::kNotFound);
+      Start(request, feeds, /*here=*/false, log,
+            [promise](StepAnswer got) { promise->set_value(std::move(got)); });
+  answer->response.set_unknown_step(s.code() == StatusCode::kNotFound);
   SLUICE_RETURN_IF_ERROR(s);
-  *response = promise->get_future().get();
+  *answer = promise->get_future().get();
+  proto::RunStepResponse* const response = &answer->response;
   SLUICE_RETURN_IF_ERROR(StatusFromProto(response->status()));
   if (!request.traced()) return OkStatus();
   ReadClocks(request);
@@ -225,14 +218,14 @@ void Master::ReadClocks(const proto::RunStepRequest& request) {
 }
 
 void Master::StartStep(const proto::RunStepRequest& request,
-                       std::function<void(proto::RunStepResponse)> done,
-                       StepLog log) {
-  const Status s = Start(request, /*here=*/true, std::move(log), done);
+                       std::span<const Tensor> feeds,
+                       std::function<void(StepAnswer)> done, StepLog log) {
+  const Status s = Start(request, feeds, /*here=*/true, std::move(log), done);
   if (s.ok()) return;
-  proto::RunStepResponse response;
-  response.set_unknown_step(s.code() == StatusCode::kNotFound);
-  StatusToProto(s, response.mutable_status());
-  done(std::move(response));
+  StepAnswer answer;
+  answer.response.set_unknown_step(s.code() == StatusCode::kNotFound);
+  StatusToProto(s, answer.response.mutable_status());
+  done(std::move(answer));
 }
 
 Status Master::BeginPartialRun(const proto::BeginPartialRunRequest& request,

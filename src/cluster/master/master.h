@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "cluster/master/session.h"
 
@@ -29,12 +30,14 @@ class Master {
                      proto::PrepareStepResponse* response);
   // If the request asks for logs, `log` may be called until this returns.
   Status RunStep(const proto::RunStepRequest& request,
-                 proto::RunStepResponse* response, const StepLog& log);
+                 std::span<const Tensor> feeds, StepAnswer* answer,
+                 const StepLog& log);
   // The same without waiting for the step, although the calling thread may run
   // part of it. `done` is called once, possibly before this returns; `log` may
   // be called for a short time after it.
   void StartStep(const proto::RunStepRequest& request,
-                 std::function<void(proto::RunStepResponse)> done, StepLog log);
+                 std::span<const Tensor> feeds,
+                 std::function<void(StepAnswer)> done, StepLog log);
   // A partial run. PartialRun waits for the values it fetches.
   Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
                          proto::BeginPartialRunResponse* response);
@@ -87,9 +90,11 @@ class Master {
   void ReadClocks(const proto::RunStepRequest& request);
   // `log` may still be called after this returns.
   Status RunStepLogged(const proto::RunStepRequest& request,
-                       proto::RunStepResponse* response, const StepLog& log);
-  Status Start(const proto::RunStepRequest& request, bool here, StepLog log,
-               std::function<void(proto::RunStepResponse)> done);
+                       std::span<const Tensor> feeds, StepAnswer* answer,
+                       const StepLog& log);
+  Status Start(const proto::RunStepRequest& request,
+               std::span<const Tensor> feeds, bool here, StepLog log,
+               std::function<void(StepAnswer)> done);
 
   // Counts one more session of `host`, open or being opened, if the limits
   // allow it.

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cluster/master/master.h"
+#include "cluster/services/step_values.h"
 #include "cluster/worker/worker.h"
 
 namespace sluice {
@@ -188,43 +190,73 @@ class ControlServices::StepsCall final
     if (request.has_attend()) {
       session_ = request.attend().session();
       owner_->Attended(session_);
-      Send(BytesOf(proto::StepsResponse()));
+      Send({BytesOf(proto::StepsResponse())});
     }
     owner_->port_->Defer(
         GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
           std::lock_guard<std::mutex> lock(self->mu_);
           if (!self->closed_) self->StartRead();
         })));
+    if (request.has_part()) feeds_[request.call()].Add(request.part());
     if (!request.has_run()) return;
-    auto answer = [self = shared_from_this(),
-                   call = request.call()](proto::RunStepResponse r) {
-      proto::StepsResponse response;
-      response.set_call(call);
-      *response.mutable_result() = std::move(r);
-      self->Send(BytesOf(response));
-    };
+    auto answer = [self = shared_from_this(), call = request.call()](
+                      StepAnswer a) { self->Answer(call, std::move(a)); };
+    Result<std::vector<Tensor>> feeds =
+        feeds_[request.call()].Take(request.run().feed());
+    feeds_.erase(request.call());
+    if (!feeds.ok()) {
+      StepAnswer refused;
+      StatusToProto(Annotate(feeds.status(), "feeds"),
+                    refused.response.mutable_status());
+      return answer(std::move(refused));
+    }
+    request.mutable_run()->clear_feed();
     auto log = [self = shared_from_this(),
                 call = request.call()](const std::string& text) {
       proto::StepsResponse response;
       response.set_call(call);
       response.set_log(text);
-      self->Send(BytesOf(response));
+      self->Send({BytesOf(response)});
     };
     if (!request.run().traced())
-      return owner_->master_->StartStep(request.run(), std::move(answer),
-                                        std::move(log));
+      return owner_->master_->StartStep(request.run(), *feeds,
+                                        std::move(answer), std::move(log));
     // (Blocks: it reads the tasks' clocks.)
     owner_->threads_.Schedule([master = owner_->master_, run = request.run(),
+                               feeds = *std::move(feeds),
                                answer = std::move(answer),
                                log = std::move(log)] {
-      proto::RunStepResponse r;
+      StepAnswer a;
       // (Run first: it replaces the status that the response points to.)
-      const Status s = master->RunStep(run, &r, log);
-      StatusToProto(s, r.mutable_status());
-      answer(std::move(r));
+      const Status s = master->RunStep(run, feeds, &a, log);
+      StatusToProto(s, a.response.mutable_status());
+      answer(std::move(a));
     });
   }
-  void Send(grpc::ByteBuffer message) {
+  struct Outgoing {
+    grpc::ByteBuffer message;
+    uint64_t call = 0;
+    SentValues values = {};  // Sent before the message.
+  };
+  void Answer(uint64_t call, StepAnswer answer) {
+    proto::StepsResponse response;
+    response.set_call(call);
+    proto::RunStepResponse* const result = response.mutable_result();
+    result->Swap(&answer.response);
+    Outgoing out;
+    out.call = call;
+    Status s = Annotate(out.values.Add(answer.fetches, result->mutable_fetch()),
+                        "fetches");
+    if (s.ok()) s = CheckMessage("fetches", response);
+    if (!s.ok()) {
+      out.values = SentValues();
+      result->Clear();
+      StatusToProto(s, result->mutable_status());
+    }
+    out.message = BytesOf(response);
+    Send(std::move(out));
+  }
+  void Send(Outgoing message) {
     std::lock_guard<std::mutex> lock(mu_);
     if (closed_) return;
     out_.push_back(std::move(message));
@@ -234,12 +266,19 @@ class ControlServices::StepsCall final
   void Flush() {
     if (writing_ || closed_ || out_.empty()) return;
     writing_ = true;
-    call_->io.Write(out_.front(),
-                    GrpcOneEvent::Of([self = shared_from_this()](bool) {
-                      std::lock_guard<std::mutex> lock(self->mu_);
-                      self->writing_ = false;
-                      self->Flush();
-                    }));
+    void* const written = GrpcOneEvent::Of([self = shared_from_this()](bool) {
+      std::lock_guard<std::mutex> lock(self->mu_);
+      self->writing_ = false;
+      self->Flush();
+    });
+    Outgoing& next = out_.front();
+    proto::StepsResponse part;
+    if (next.values.Next(part.mutable_part())) {
+      part.set_call(next.call);
+      call_->io.Write(BytesOf(part), written);
+      return;
+    }
+    call_->io.Write(next.message, written);
     out_.pop_front();
   }
 
@@ -247,10 +286,12 @@ class ControlServices::StepsCall final
   const std::unique_ptr<GrpcCall> call_;
   grpc::ByteBuffer in_;   // For the pending read.
   uint64_t session_ = 0;  // Likewise.
+  // By call: what has come of its feeds. Likewise.
+  std::map<uint64_t, ReceivedValues> feeds_;
   std::mutex mu_;
-  std::deque<grpc::ByteBuffer> out_;  // GUARDED_BY(mu_)
-  bool writing_ = false;              // GUARDED_BY(mu_)
-  bool closed_ = false;               // GUARDED_BY(mu_)
+  std::deque<Outgoing> out_;  // GUARDED_BY(mu_)
+  bool writing_ = false;      // GUARDED_BY(mu_)
+  bool closed_ = false;       // GUARDED_BY(mu_)
 };
 
 template <typename Request, typename Response, typename Fn>

@@ -11,6 +11,7 @@
 
 #include "cluster/proto/cluster.grpc.pb.h"
 #include "cluster/services/grpc_services.h"
+#include "cluster/services/step_values.h"
 #include "exec/core/on_cancel.h"
 
 namespace sluice {
@@ -237,7 +238,7 @@ class StepStream {
         until_attended_(std::move(until_attended)) {
     proto::StepsRequest attend;
     attend.mutable_attend()->set_session(session);
-    out_.push_back(std::move(attend));
+    out_.push_back({std::move(attend), {}});
     writing_ = true;  // Until the call begins.
     ++under_way_;
     io_ = stub_->AsyncSteps(&context_, &queue_, Tag(&begun_));
@@ -261,14 +262,19 @@ class StepStream {
     }
   }
 
-  Status Run(const proto::RunStepRequest& q, proto::RunStepResponse* r,
-             const StepLog& log) {
-    proto::StepsRequest request;
-    *request.mutable_run() = q;
+  Status Run(const proto::RunStepRequest& q, std::span<const Tensor> feeds,
+             StepAnswer* r, const StepLog& log) {
+    Outgoing request;
+    *request.message.mutable_run() = q;
+    SLUICE_RETURN_IF_ERROR(
+        Annotate(request.values.Add(
+                     feeds, request.message.mutable_run()->mutable_feed()),
+                 "feeds"));
+    SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request.message));
     std::unique_lock<std::mutex> lock(mu_);
     if (!broken_.ok()) return broken_;
     const uint64_t id = next_call_++;
-    request.set_call(id);
+    request.message.set_call(id);
     out_.push_back(std::move(request));
     Flush();
     Answer answer;
@@ -292,14 +298,26 @@ class StepStream {
     // Another waiting thread, if any, has to poll now.
     if (!answers_.empty()) changed_.notify_all();
     if (!answer.come) return broken_;
-    *r = std::move(answer.response);
-    return StatusFromProto(r->status());
+    lock.unlock();
+    r->response = std::move(answer.response);
+    SLUICE_RETURN_IF_ERROR(StatusFromProto(r->response.status()));
+    Result<std::vector<Tensor>> fetches =
+        answer.values.Take(r->response.fetch());
+    SLUICE_RETURN_IF_ERROR(Annotate(fetches.status(), "fetches"));
+    r->fetches = *std::move(fetches);
+    r->response.clear_fetch();
+    return OkStatus();
   }
 
  private:
+  struct Outgoing {
+    proto::StepsRequest message;
+    SentValues values;  // Sent before the message.
+  };
   struct Answer {
     bool come = false;
     proto::RunStepResponse response;
+    ReceivedValues values;
     std::vector<std::string> log;  // Not yet passed on.
   };
   using Event = void (StepStream::*)(bool);
@@ -366,6 +384,7 @@ class StepStream {
     if (auto it = answers_.find(in_.call()); it != answers_.end()) {
       if (!in_.log().empty())
         it->second->log.push_back(std::move(*in_.mutable_log()));
+      if (in_.has_part()) it->second->values.Add(in_.part());
       if (in_.has_result()) {
         it->second->come = true;
         it->second->response.Swap(in_.mutable_result());
@@ -392,7 +411,14 @@ class StepStream {
     if (writing_ || finishing_ || out_.empty()) return;
     writing_ = true;
     ++under_way_;
-    io_->Write(out_.front(), Tag(&written_));
+    Outgoing& next = out_.front();
+    proto::StepsRequest part;
+    if (next.values.Next(part.mutable_part())) {
+      part.set_call(next.message.call());
+      io_->Write(part, Tag(&written_));
+      return;
+    }
+    io_->Write(next.message, Tag(&written_));
     out_.pop_front();
   }
   void Finish() {
@@ -417,7 +443,7 @@ class StepStream {
       grpc::ClientAsyncReaderWriter<proto::StepsRequest, proto::StepsResponse>>
       io_;
   std::map<uint64_t, Answer*> answers_;  // By call.
-  std::deque<proto::StepsRequest> out_;
+  std::deque<Outgoing> out_;
   proto::StepsResponse in_;
   grpc::Status status_;
   Status broken_;  // Not OK: it has ended.
@@ -468,9 +494,9 @@ class GrpcMaster final : public MasterStub {
                      proto::PrepareStepResponse* r) override {
     return Call(&Stub::PrepareStep, q, r, false);
   }
-  Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
-                 const StepLog& log) override {
-    return steps_->Run(q, r, log);
+  Status RunStep(const proto::RunStepRequest& q, std::span<const Tensor> feeds,
+                 StepAnswer* r, const StepLog& log) override {
+    return steps_->Run(q, feeds, r, log);
   }
   Status BeginPartialRun(const proto::BeginPartialRunRequest& q,
                          proto::BeginPartialRunResponse* r) override {
