@@ -13,6 +13,7 @@
 #include "client/testing/random_program_test_util.h"
 #include "cluster/common/cluster.h"
 #include "cluster/server.h"
+#include "cluster/services/step_values.h"
 #include "cluster/testing/mutator_test_util.h"
 #include "cluster/transport/transport_base.h"
 #include "graph/graphdef.h"
@@ -412,8 +413,10 @@ inline void Victim::ActOnMaster(Draws* draws) {
       run.set_request(1);
       if (draws->Below(4) == 0) Change(&run, draws);
       run.set_timeout_ms(3);
-      proto::RunStepResponse response;
-      (void)master.RunStep(run, &response, nullptr);
+      const Result<std::vector<Tensor>> feeds =
+          ReceivedValues().Take(run.feed());
+      StepAnswer answer;
+      if (feeds.ok()) (void)master.RunStep(run, *feeds, &answer, nullptr);
     }
   }
 }

@@ -495,11 +495,11 @@ TEST(PartialRuns, MasterRejectsInvalidRequests) {
   EXPECT_FALSE(master.BeginPartialRun(begin, &begun).ok());
   EXPECT_TRUE(begun.unknown_step());
   proto::RunStepRequest run_whole;
-  proto::RunStepResponse ran;
+  StepAnswer ran;
   run_whole.set_session(session.session());
   run_whole.set_step(staged.step());
-  *run_whole.add_feed() = *SerializeTensorProto(Value(1));
-  EXPECT_EQ(master.RunStep(run_whole, &ran, nullptr).code(),
+  const std::vector<Tensor> fed = {Value(1)};
+  EXPECT_EQ(master.RunStep(run_whole, fed, &ran, nullptr).code(),
             StatusCode::kInvalidArgument);
 
   begin.set_step(staged.step());
@@ -538,9 +538,9 @@ TEST(PartialRuns, MasterRejectsInvalidRequests) {
   *feed->mutable_tensor() = *SerializeTensorProto(Tensor::Vector<float>({1}));
   EXPECT_THAT(std::string(answer().message()),
               HasSubstr("'x:0': expected float[], got float[1]"));
-  *run_whole.mutable_feed(0) = feed->tensor();
   run_whole.set_step(whole.step());
-  EXPECT_EQ(master.RunStep(run_whole, &ran, nullptr).code(),
+  const std::vector<Tensor> others = {Tensor::Vector<float>({1})};
+  EXPECT_EQ(master.RunStep(run_whole, others, &ran, nullptr).code(),
             StatusCode::kInvalidArgument);
   *feed->mutable_tensor() = *SerializeTensorProto(Value(1));
   EXPECT_TRUE(answer().ok()) << answer();
