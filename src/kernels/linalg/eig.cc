@@ -21,12 +21,8 @@ void TimesSelfAdjoint(const T* a, int64_t n, int64_t r, const T* x, T* w) {
   std::fill(w, w + r, T(0));
   for (int64_t j = 0; j < r; ++j) {
     const T* column = a + j * n;
-    T sum = T(std::real(column[j])) * x[j];
-    for (int64_t i = j + 1; i < r; ++i) {
-      w[i] += column[i] * x[j];
-      sum += Conj(column[i]) * x[i];
-    }
-    w[j] += sum;
+    w[j] += T(std::real(column[j])) * x[j];
+    w[j] += AddRowAndDot(column + j + 1, x[j], x + j + 1, r - j - 1, w + j + 1);
   }
 }
 
@@ -53,8 +49,7 @@ void Tridiagonalize(T* a, int64_t n, RealOf<T>* diagonal, RealOf<T>* beside,
     for (int64_t k = 0; k < r; ++k) w[static_cast<size_t>(k)] += by * v[k];
     for (int64_t j = 0; j < r; ++j) {
       const T wj = Conj(w[static_cast<size_t>(j)]), vj = Conj(v[j]);
-      for (int64_t k = j; k < r; ++k)
-        rest[j * n + k] -= v[k] * wj + w[static_cast<size_t>(k)] * vj;
+      SubtractRows(v + j, wj, w.data() + j, vj, r - j, rest + j * n + j);
     }
   }
   for (int64_t i = 0; i < n; ++i) diagonal[i] = std::real(a[i * n + i]);

@@ -1,4 +1,4 @@
-// Cholesky and its gradient, QR, and least squares.
+// The gradient of Cholesky, QR, and least squares.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -18,67 +18,7 @@ void KeepLowerHalf(T* a, int64_t n) {
   }
 }
 
-// The number of columns to eliminate before updating the rest of the matrix.
-constexpr int64_t kBlock = 48;
-
-// Factors the block of `size` at a (rows n apart) in place, in its lower
-// triangle. False: a pivot is not positive.
-template <typename T>
-bool FactorBlock(T* a, int64_t n, int64_t size) {
-  for (int64_t k = 0; k < size; ++k) {
-    T* row = a + k * n;
-    RealOf<T> pivot = std::real(row[k]);
-    for (int64_t j = 0; j < k; ++j) pivot -= Square(row[j]);
-    if (pivot <= 0) return false;  // (NaN continues.)
-    pivot = std::sqrt(pivot);
-    row[k] = T(pivot);
-    for (int64_t i = k + 1; i < size; ++i) {
-      T* below = a + i * n;
-      for (int64_t j = 0; j < k; ++j) below[k] -= below[j] * Conj(row[j]);
-      below[k] /= pivot;
-    }
-  }
-  return true;
-}
-
 }  // namespace
-
-template <typename T>
-bool Cholesky(const T* a, int64_t n, T* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    std::copy_n(a + i * n, i + 1, out + i * n);
-    std::fill(out + i * n + i + 1, out + (i + 1) * n, T(0));
-  }
-  std::vector<T> panel, product;
-  for (int64_t k = 0; k < n; k += kBlock) {
-    const int64_t size = std::min(kBlock, n - k);
-    T* const block = out + k * n + k;
-    if (!FactorBlock(block, n, size)) return false;
-    const int64_t rest = n - k - size;
-    if (rest == 0) break;
-    // The rows below times the inverse of the factor's adjoint, then their
-    // contribution to the rest of the matrix.
-    panel.clear();
-    for (int64_t i = 0; i < rest; ++i) {
-      T* const row = block + (size + i) * n;
-      for (int64_t j = 0; j < size; ++j) {
-        const T* other = block + j * n;
-        for (int64_t p = 0; p < j; ++p) row[j] -= row[p] * Conj(other[p]);
-        row[j] /= std::real(other[j]);
-      }
-      panel.insert(panel.end(), row, row + size);
-    }
-    product.resize(static_cast<size_t>(rest * rest));
-    Multiply(panel.data(), AdjointOf(panel.data(), rest, size).data(), rest,
-             size, rest, product.data());
-    for (int64_t i = 0; i < rest; ++i) {
-      T* const row = block + (size + i) * n + size;
-      for (int64_t j = 0; j <= i; ++j)
-        row[j] -= product[static_cast<size_t>(i * rest + j)];
-    }
-  }
-  return true;
-}
 
 // l^-H P l^-1, made symmetric, where P is the lower triangle of l^H dl with
 // half of its diagonal.
@@ -180,7 +120,6 @@ void LeastSquaresAnyRank(const T* a, const T* b, int64_t m, int64_t n,
 }
 
 #define SLUICE_INSTANTIATE(T)                                               \
-  template bool Cholesky(const T*, int64_t, T*);                            \
   template void Qr(const T*, int64_t, int64_t, bool, T*, T*);               \
   template bool LeastSquares(const T*, const T*, int64_t, int64_t, int64_t, \
                              double, T*);                                   \

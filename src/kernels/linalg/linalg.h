@@ -22,7 +22,7 @@ using RealOf = typename RealOfType<T>::type;
 
 // ---- Square systems (solve.cc) ----------------------------------------------
 
-// False: a pivot is zero.
+// False, except for Cholesky: a pivot is zero.
 
 // out[n, n] = the inverse of a[n, n], or of its adjoint.
 template <typename T>
@@ -51,11 +51,11 @@ void SolveTriangular(const T* a, const T* b, int64_t n, int64_t k, bool lower,
 template <typename T>
 void Multiply(const T* a, const T* b, int64_t m, int64_t k, int64_t n, T* out);
 
-// ---- Rectangular matrices (factor.cc) ---------------------------------------
-
 // a = out * out^H of the lower triangle of a. False: not positive definite.
 template <typename T>
 bool Cholesky(const T* a, int64_t n, T* out);
+
+// ---- Factors and least squares (factor.cc) ----------------------------------
 
 // The gradient of a, symmetric, given the gradient `dl` of l = Cholesky(a);
 // only the lower triangles of both are read.

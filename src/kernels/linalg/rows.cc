@@ -23,6 +23,8 @@ template <typename T>
 struct RowLoops {
   decltype(&ApplyReflection<T>) reflect;
   decltype(&ApplyReflectionRight<T>) reflect_right;
+  decltype(&AddRowAndDot<T>) add_and_dot;
+  decltype(&SubtractRows<T>) subtract;
 };
 using AllRowLoops =
     std::tuple<RowLoops<float>, RowLoops<double>, RowLoops<std::complex<float>>,
@@ -150,6 +152,55 @@ void ReflectRight(const T* v, T tau, int64_t rows, int64_t columns,
   }
 }
 
+template <class T>
+T AddAndDot(const T* x, T c, const T* y, int64_t n, T* to) {
+  T sum(0);
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] += c * x[i];
+    sum += x[i] * y[i];
+  }
+  return sum;
+}
+template <class R>
+std::complex<R> AddAndDot(const std::complex<R>* x, std::complex<R> c,
+                          const std::complex<R>* y, int64_t n,
+                          std::complex<R>* to) {
+  const R* const a = reinterpret_cast<const R*>(x);
+  const R* const b = reinterpret_cast<const R*>(y);
+  R* const out = reinterpret_cast<R*>(to);
+  const R c_re = c.real(), c_im = c.imag();
+  R re = 0, im = 0;
+#pragma omp simd reduction(+ : re, im)
+  for (int64_t i = 0; i < 2 * n; i += 2) {
+    out[i] += c_re * a[i] - c_im * a[i + 1];
+    out[i + 1] += c_re * a[i + 1] + c_im * a[i];
+    re += a[i] * b[i] + a[i + 1] * b[i + 1];
+    im += a[i] * b[i + 1] - a[i + 1] * b[i];
+  }
+  return {re, im};
+}
+
+template <class T>
+void Subtract(const T* x, T c, const T* y, T d, int64_t n, T* to) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] -= c * x[i] + d * y[i];
+}
+template <class R>
+void Subtract(const std::complex<R>* x, std::complex<R> c,
+              const std::complex<R>* y, std::complex<R> d, int64_t n,
+              std::complex<R>* to) {
+  const R* const a = reinterpret_cast<const R*>(x);
+  const R* const b = reinterpret_cast<const R*>(y);
+  R* const out = reinterpret_cast<R*>(to);
+  const R c_re = c.real(), c_im = c.imag(), d_re = d.real(), d_im = d.imag();
+#pragma omp simd
+  for (int64_t i = 0; i < 2 * n; i += 2) {
+    out[i] -= c_re * a[i] - c_im * a[i + 1] + d_re * b[i] - d_im * b[i + 1];
+    out[i + 1] -= c_re * a[i + 1] + c_im * a[i] + d_re * b[i + 1] + d_im * b[i];
+  }
+}
+
 // Columns [0, kVectors of D) of all rows; a row that will be rotated again
 // stays in registers.
 template <int kVectors, class D, class R>
@@ -198,13 +249,18 @@ void Rotate(const PlaneRotation<R>* by, int64_t count, int64_t columns, R* a) {
   for (; j < columns; ++j) RotateColumns<1>(one, by, count, columns, a + j);
 }
 
+template <class T>
+RowLoops<T> LoopsFor() {
+  return {Reflect<T>, ReflectRight<T>, AddAndDot, Subtract};
+}
+
 }  // namespace
 
 AllRowLoops GetRowLoops() {
-  return {{Reflect<float>, ReflectRight<float>},
-          {Reflect<double>, ReflectRight<double>},
-          {Reflect<std::complex<float>>, ReflectRight<std::complex<float>>},
-          {Reflect<std::complex<double>>, ReflectRight<std::complex<double>>},
+  return {LoopsFor<float>(),
+          LoopsFor<double>(),
+          LoopsFor<std::complex<float>>(),
+          LoopsFor<std::complex<double>>(),
           Rotate<float>,
           Rotate<double>};
 }
@@ -240,6 +296,16 @@ void ApplyReflectionRight(const T* v, T tau, int64_t rows, int64_t columns,
   LoopsOf<RowLoops<T>>().reflect_right(v, tau, rows, columns, pitch, a);
 }
 
+template <typename T>
+T AddRowAndDot(const T* x, T c, const T* y, int64_t n, T* to) {
+  return LoopsOf<RowLoops<T>>().add_and_dot(x, c, y, n, to);
+}
+
+template <typename T>
+void SubtractRows(const T* x, T c, const T* y, T d, int64_t n, T* to) {
+  LoopsOf<RowLoops<T>>().subtract(x, c, y, d, n, to);
+}
+
 template <typename Real>
 void RotateRows(const PlaneRotation<Real>* by, int64_t count, int64_t columns,
                 Real* a) {
@@ -250,7 +316,9 @@ void RotateRows(const PlaneRotation<Real>* by, int64_t count, int64_t columns,
   template void ApplyReflection(const T*, int64_t, T, int64_t, int64_t,      \
                                 int64_t, T*, T*);                            \
   template void ApplyReflectionRight(const T*, T, int64_t, int64_t, int64_t, \
-                                     T*);
+                                     T*);                                    \
+  template T AddRowAndDot(const T*, T, const T*, int64_t, T*);               \
+  template void SubtractRows(const T*, T, const T*, T, int64_t, T*);
 SLUICE_LINALG_TYPES(SLUICE_INSTANTIATE)
 #undef SLUICE_INSTANTIATE
 template void RotateRows(const PlaneRotation<float>*, int64_t, int64_t, float*);

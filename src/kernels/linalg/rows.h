@@ -23,6 +23,14 @@ template <typename T>
 void ApplyReflectionRight(const T* v, T tau, int64_t rows, int64_t columns,
                           int64_t pitch, T* a);
 
+// to += c x for n elements. Returns the sum of conj(x[i]) y[i].
+template <typename T>
+T AddRowAndDot(const T* x, T c, const T* y, int64_t n, T* to);
+
+// to -= c x + d y for n elements.
+template <typename T>
+void SubtractRows(const T* x, T c, const T* y, T d, int64_t n, T* to);
+
 // (x, y) becomes (c x + s y, c y - s x).
 template <typename Real>
 struct PlaneRotation {

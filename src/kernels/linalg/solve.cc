@@ -1,6 +1,8 @@
-// Square systems, by Gaussian elimination with partial pivoting, and products.
+// Square systems, by Gaussian elimination with partial pivoting, Cholesky
+// factors, and products.
 // This file contains the operations for which Eigen compiles at a reasonable
 // cost: one line of it takes the compiler a second per type.
+#include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
@@ -107,6 +109,18 @@ void SolveTriangular(const T* a, const T* b, int64_t n, int64_t k, bool lower,
 }
 
 template <typename T>
+bool Cholesky(const T* a, int64_t n, T* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    std::copy_n(a + i * n, i + 1, out + i * n);
+    std::fill(out + i * n + i + 1, out + (i + 1) * n, T(0));
+  }
+  if (n == 0) return true;
+  // In place, in the lower triangle. (NaN is no error to it.)
+  Eigen::Map<Matrix<T>> factor = View(out, n, n);
+  return Eigen::LLT<Eigen::Ref<Matrix<T>>>(factor).info() == Eigen::Success;
+}
+
+template <typename T>
 void Multiply(const T* a, const T* b, int64_t m, int64_t k, int64_t n, T* out) {
   View(out, m, n).noalias() = View(a, m, k) * View(b, k, n);
 }
@@ -117,6 +131,7 @@ void Multiply(const T* a, const T* b, int64_t m, int64_t k, int64_t n, T* out) {
   template bool Lu(const T*, int64_t, T*, int64_t*);                         \
   template void LogDeterminant(const T*, int64_t, T*, RealOf<T>*);           \
   template void Multiply(const T*, const T*, int64_t, int64_t, int64_t, T*); \
+  template bool Cholesky(const T*, int64_t, T*);                             \
   template void SolveTriangular(const T*, const T*, int64_t, int64_t, bool,  \
                                 bool, T*);
 SLUICE_LINALG_TYPES(SLUICE_INSTANTIATE)

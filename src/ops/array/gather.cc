@@ -243,6 +243,19 @@ Status GatherNd(KernelContext& ctx, const Tensor& params, const Tensor& indices,
   const int64_t row = nd.row();
   const void* from = params.raw();
   void* out = ctx.output(0).raw();
+  // Single elements, without a call for each.
+  const auto each = [&]<typename T>(Tag<T>) {
+    ParallelFor(nd.count(), 16384, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = nd.Offset(i);
+        static_cast<T*>(out)[i] =
+            at < 0 ? T() : static_cast<const T*>(from)[at];
+      }
+    });
+    return OkStatus();
+  };
+  if (row == 1 && DTypeSize(type) == 4) return each(Tag<uint32_t>());
+  if (row == 1 && DTypeSize(type) == 8) return each(Tag<uint64_t>());
   ParallelFor(nd.count(), std::max<int64_t>(1, 16384 / row),
               [&](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) {

@@ -233,15 +233,23 @@ Status Find(const Tensor& in, Tensor* out, Allocator* allocator) {
   for (int64_t i = 0; i < n; ++i) count += NotZero(x[i]);
   SLUICE_ASSIGN_OR_RETURN(
       *out, Tensor::Make(DType::kInt64, Shape({count, in.rank()}), allocator));
-  int64_t* to = out->raw<int64_t>();
+  if (count == 0) return OkStatus();
+  // Row after row: the last coordinate is written for each element, and stays
+  // if the element is not zero. (The branch would often be mispredicted.)
   const int rank = in.rank();
-  int64_t at[kMaxRank] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    if (NotZero(x[i])) {
-      std::copy_n(at, rank, to);
-      to += rank;
+  const int64_t columns = rank == 0 ? 1 : in.dim(rank - 1);
+  int64_t row[kMaxRank] = {};
+  int64_t* to = out->raw<int64_t>();
+  int64_t* const end = to + count * rank;
+  for (const T* from = x; to != end; from += columns) {
+    int64_t* const first = to;
+    for (int64_t i = 0; i < columns && to != end; ++i) {
+      to[rank - 1] = i;
+      to += NotZero(from[i]) ? rank : 0;
     }
-    for (int d = rank - 1; d >= 0 && ++at[d] == in.dim(d); --d) at[d] = 0;
+    for (int64_t* at = first; rank > 1 && at != to; at += rank)
+      std::copy_n(row, rank - 1, at);
+    for (int d = rank - 2; d >= 0 && ++row[d] == in.dim(d); --d) row[d] = 0;
   }
   return OkStatus();
 }

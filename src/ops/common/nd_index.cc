@@ -31,6 +31,8 @@ Result<NdIndex> NdIndex::Make(const Shape& tensor, const Tensor& indices) {
   if (depth > tensor.rank()) return LongRows(tensor.rank(), depth);
   NdIndex nd;
   nd.indices_ = &indices;
+  nd.elements_ = indices.raw();
+  nd.type_ = indices.dtype();
   nd.dims_ = DimsOf(tensor);
   nd.depth_ = static_cast<int>(depth);
   nd.count_ = Product(indices.shape().dims(), 0, indices.rank() - 1);
@@ -47,7 +49,7 @@ Status NdIndex::CheckAll() const {
 Status NdIndex::BadIndex(int64_t i) const {
   std::string row;
   for (int d = 0; d < depth_; ++d)
-    absl::StrAppend(&row, d > 0 ? "," : "", IntAt(*indices_, i * depth_ + d));
+    absl::StrAppend(&row, d > 0 ? "," : "", At(i * depth_ + d));
   const Shape rows(std::span(indices_->shape().dims())
                        .first(static_cast<size_t>(indices_->rank() - 1)));
   return InvalidArgument("indices: expected row ", i, " (", IndexName(rows, i),

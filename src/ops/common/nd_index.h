@@ -23,7 +23,7 @@ class NdIndex {
   int64_t Offset(int64_t i) const {
     int64_t at = 0;
     for (int d = 0; d < depth_; ++d) {
-      const int64_t x = IntAt(*indices_, i * depth_ + d);
+      const int64_t x = At(i * depth_ + d);
       if (static_cast<uint64_t>(x) >=
           static_cast<uint64_t>(dims_[static_cast<size_t>(d)]))
         return -1;
@@ -57,7 +57,21 @@ class NdIndex {
   }
 
  private:
+  // Element k of the index tensor.
+  int64_t At(int64_t k) const {
+    switch (type_) {
+      case DType::kInt16:
+        return static_cast<const int16_t*>(elements_)[k];
+      case DType::kInt32:
+        return static_cast<const int32_t*>(elements_)[k];
+      default:
+        return static_cast<const int64_t*>(elements_)[k];
+    }
+  }
+
   const Tensor* indices_ = nullptr;
+  const void* elements_ = nullptr;
+  DType type_ = DType::kInvalid;
   Dims dims_;
   int depth_ = 0;
   int64_t count_ = 0, row_ = 0;

@@ -16,6 +16,7 @@
 #include "ops/common/dispatch.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/math/descending_order.h"
 
 namespace sluice {
 namespace {
@@ -156,18 +157,33 @@ class TopK {
     ParallelFor(x.num_elements() / columns,
                 std::max<int64_t>(1, 8192 / columns),
                 [&](int64_t begin, int64_t end) {
-                  std::vector<int32_t> order;
+                  Work work;
                   for (int64_t r = begin; r < end; ++r)
-                    Row(in + r * columns, columns, k, order, values + r * k,
+                    Row(in + r * columns, columns, k, work, values + r * k,
                         indices, r * k);
                 });
     return OkStatus();
   }
 
  private:
+  struct Work {
+    DescendingOrder<ComputeType<T>> all;
+    std::vector<int32_t> heap;
+  };
+
   // For equal elements the lower index comes first; NaN comes before numbers.
-  void Row(const T* in, int64_t columns, int64_t k, std::vector<int32_t>& order,
-           T* values, Tensor& indices, int64_t at) const {
+  void Row(const T* in, int64_t columns, int64_t k, Work& work, T* values,
+           Tensor& indices, int64_t at) const {
+    // Sorting all of them is faster than a large heap.
+    if (k == columns || (sorted_ && k > columns / 16 && k > 64)) {
+      work.all.Sort(columns, [in](int64_t i) {
+        return static_cast<ComputeType<T>>(in[i]);
+      });
+      return Put(
+          in, k, [&work](size_t i) { return work.all[i]; }, values, indices,
+          at);
+    }
+    std::vector<int32_t>& order = work.heap;
     const auto before = [in](int32_t a, int32_t b) {
       const auto x = static_cast<ComputeType<T>>(in[a]);
       const auto y = static_cast<ComputeType<T>>(in[b]);
@@ -176,29 +192,32 @@ class TopK {
       const bool x_nan = x != x, y_nan = y != y;
       return x_nan != y_nan ? x_nan : a < b;
     };
-    order.resize(static_cast<size_t>(std::min(k + 1, columns)));
+    order.resize(static_cast<size_t>(k + 1));
     std::iota(order.begin(), order.end(), 0);
-    if (k == columns) {
-      std::sort(order.begin(), order.end(), before);
-    } else {
-      // A heap of the first k so far, with the last of them on top. For many
-      // columns most elements are rejected by one comparison.
-      std::make_heap(order.begin(), order.end(), before);
+    // A heap of the first k so far, with the last of them on top. For many
+    // columns most elements are rejected by one comparison.
+    std::make_heap(order.begin(), order.end(), before);
+    std::pop_heap(order.begin(), order.end(), before);
+    order.pop_back();
+    // (An equal element comes after, and every element after NaN.)
+    for (int64_t i = k + 1;; ++i) {
+      const T last = in[order.front()];
+      i = IsNan(last) ? columns : NextAbove(in, i, columns, last);
+      if (i == columns) break;
       std::pop_heap(order.begin(), order.end(), before);
-      order.pop_back();
-      // (An equal element comes after, and every element after NaN.)
-      for (int64_t i = k + 1;; ++i) {
-        const T last = in[order.front()];
-        i = IsNan(last) ? columns : NextAbove(in, i, columns, last);
-        if (i == columns) break;
-        std::pop_heap(order.begin(), order.end(), before);
-        order.back() = static_cast<int32_t>(i);
-        std::push_heap(order.begin(), order.end(), before);
-      }
-      if (sorted_) std::sort_heap(order.begin(), order.end(), before);
+      order.back() = static_cast<int32_t>(i);
+      std::push_heap(order.begin(), order.end(), before);
     }
+    if (sorted_) std::sort_heap(order.begin(), order.end(), before);
+    Put(
+        in, k, [&order](size_t i) { return order[i]; }, values, indices, at);
+  }
+  // Results of a row, of which `order(i)` is the index of the i-th.
+  template <typename Order>
+  void Put(const T* in, int64_t k, Order&& order, T* values, Tensor& indices,
+           int64_t at) const {
     for (int64_t i = 0; i < k; ++i) {
-      const int32_t from = order[static_cast<size_t>(i)];
+      const int32_t from = order(static_cast<size_t>(i));
       values[i] = in[from];
       switch (index_) {
         case DType::kInt16:

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/parallel.h"
 #include "graph/op_def.h"
 #include "kernels/random/distributions.h"
 #include "ops/random/generator.h"
@@ -12,6 +13,9 @@ namespace sluice {
 namespace {
 
 using namespace random;  // NOLINT: the vocabulary of this file.
+
+// Terms of sums for which another thread starts.
+constexpr int64_t kTermsPerThread = 1024;
 
 // One row of samples: the first class whose cumulative probability exceeds a
 // uniform number in [0, total).
@@ -57,11 +61,17 @@ Status DrawClasses(KernelContext& ctx, Reserve&& reserve) {
   // A double takes two words; rows are counted in whole blocks.
   const int64_t rounded = (samples + 3) / 4 * 4 * 2;
   SLUICE_ASSIGN_OR_RETURN(Philox gen, reserve(batch * rounded));
-  SingleSamples next(&gen);
-  std::vector<double> cdf(static_cast<size_t>(classes));
-  for (int64_t b = 0; b < batch; ++b)
-    SampleRow(logits.raw<T>() + b * classes, classes, next, &cdf,
-              ctx.output(0).raw<Out>() + b * samples, samples);
+  Out* const out = ctx.output(0).raw<Out>();
+  ParallelFor(batch, std::max<int64_t>(1, kTermsPerThread / classes),
+              [&](int64_t begin, int64_t end) {
+                Philox from = gen;
+                SingleSamples next(&from);
+                next.Skip(static_cast<uint64_t>(begin * samples * 2));
+                std::vector<double> cdf(static_cast<size_t>(classes));
+                for (int64_t b = begin; b < end; ++b)
+                  SampleRow(logits.raw<T>() + b * classes, classes, next, &cdf,
+                            out + b * samples, samples);
+              });
   return OkStatus();
 }
 

@@ -1,6 +1,10 @@
 // Numbers to strings, and concatenation of strings.
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "exec/core/kernel.h"
@@ -44,6 +48,7 @@ class AsStringKernel {
                              ", got ", precision, " and ", width);
     k->width_ = static_cast<size_t>(std::max<int64_t>(width, 0));
     k->left_ = fill == "-";
+    k->plain_ = !fraction && fill.empty() && width < 0;
     std::string flags = "%" + fill;
     if (width >= 0) absl::StrAppend(&flags, width);
     if (precision >= 0) absl::StrAppend(&flags, ".", precision);
@@ -103,7 +108,18 @@ class AsStringKernel {
  private:
   template <typename T>
   Status Fill(const Tensor& x, std::string* out) const {
-    for (int64_t i = 0; i < x.num_elements(); ++i) out[i] = Text(x.raw<T>()[i]);
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        if (plain_) {
+          char digits[24];
+          out[i].assign(digits, std::to_chars(std::begin(digits),
+                                              std::end(digits), x.raw<T>()[i])
+                                    .ptr);
+          continue;
+        }
+      }
+      out[i] = Text(x.raw<T>()[i]);
+    }
     return OkStatus();
   }
   std::string Text(bool v) const { return v ? "true" : "false"; }
@@ -139,6 +155,7 @@ class AsStringKernel {
 
   DType type_ = DType::kInvalid;
   std::string format_;  // For printf; built from checked parts.
+  bool plain_ = false;  // It adds nothing to the digits of an integer.
   size_t width_ = 0;    // For strings: the minimum width in bytes,
   bool left_ = false;   // and whether they are left-aligned.
 };
