@@ -2,9 +2,11 @@
 // 2.21, and gradients against finite differences.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "ops/math/test_util.h"
@@ -246,7 +248,7 @@ TEST(TopK, ReturnsStartOfSortedRow) {
   constexpr unsigned kSeed = 31;
   SCOPED_TRACE(kSeed);
   std::mt19937 rng(kSeed);
-  for (int64_t columns : {1, 2, 9, 100, 1000}) {
+  for (int64_t columns : {1, 2, 9, 100, 1000, 3000}) {
     for (int64_t k : {int64_t{1}, columns / 2, columns - 1, columns}) {
       std::vector<float> row(static_cast<size_t>(columns));
       for (float& x : row)
@@ -263,6 +265,60 @@ TEST(TopK, ReturnsStartOfSortedRow) {
                               Tensor::Scalar<int32_t>(static_cast<int>(k))});
       ASSERT_TRUE(top.ok()) << top.status();
       EXPECT_EQ((*top)[1].ToVector<int32_t>(), want) << columns << " " << k;
+    }
+  }
+}
+
+template <typename T>
+class SortedTypesTest : public ::testing::Test {};
+using SortedTypes =
+    ::testing::Types<float, double, half, bfloat16, int8_t, int16_t, int32_t,
+                     int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+TYPED_TEST_SUITE(SortedTypesTest, SortedTypes);
+
+// Of all sizes of the type, with infinities and both zeros where it has them.
+TYPED_TEST(SortedTypesTest, AllElementsAreInOrder) {
+  using T = TypeParam;
+  constexpr unsigned kSeed = 32;
+  SCOPED_TRACE(kSeed);
+  std::mt19937_64 rng(kSeed);
+  for (const int64_t columns : {5, 900, 2500}) {
+    std::vector<T> row(static_cast<size_t>(columns));
+    for (T& x : row) {
+      if constexpr (std::is_integral_v<T>) {
+        // (As likely small as large.)
+        x = static_cast<T>(rng() >> (rng() % 64));
+        if (rng() % 16 == 0)
+          x = rng() % 2 == 0 ? std::numeric_limits<T>::min()
+                             : std::numeric_limits<T>::max();
+      } else {
+        constexpr double kInf = std::numeric_limits<double>::infinity();
+        const double special[] = {0.0, -0.0, kInf, -kInf};
+        const double size = std::exp2(static_cast<double>(rng() % 60) - 30) *
+                            (static_cast<double>(rng() % 2001) - 1000);
+        x = static_cast<T>(
+            static_cast<float>(rng() % 8 == 0 ? special[rng() % 4] : size));
+      }
+    }
+    std::vector<int32_t> want(row.size());
+    std::iota(want.begin(), want.end(), 0);
+    std::stable_sort(want.begin(), want.end(), [&row](int32_t a, int32_t b) {
+      const T x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
+      if constexpr (std::is_arithmetic_v<T>)
+        return x > y;
+      else
+        return static_cast<float>(x) > static_cast<float>(y);
+    });
+    const auto top = RunOpAll(
+        "TopKV2", {Tensor::Vector<T>(row),
+                   Tensor::Scalar<int32_t>(static_cast<int>(columns))});
+    ASSERT_TRUE(top.ok()) << top.status();
+    ASSERT_EQ((*top)[1].template ToVector<int32_t>(), want) << columns;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const T got = (*top)[0].template data<T>()[i];
+      ASSERT_EQ(
+          std::memcmp(&got, &row[static_cast<size_t>(want[i])], sizeof(T)), 0)
+          << i;
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/parallel.h"
 #include "client/autodiff/gradients.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
@@ -112,6 +113,22 @@ TEST(Random, MultinomialMatchesTensorFlowForEqualSeeds) {
   EXPECT_THAT(Values<int64_t>(RunRandom("StatelessMultinomial",
                                         {logits, seven, Longs({3, 4})})),
               ElementsAre(2, 2, 1, 2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(Random, MultinomialDrawsTheSameOnAnyNumberOfThreads) {
+  constexpr int64_t kRows = 300, kClasses = 70;
+  Tensor logits(DType::kFloat, Shape({kRows, kClasses}));
+  for (int64_t i = 0; i < logits.num_elements(); ++i)
+    logits.flat<float>()[i] = static_cast<float>(i * 7 % 31) / 9;
+  for (const int samples : {1, 2, 3, 5}) {
+    const auto draw = [&](int threads) {
+      const ScopedIntraOpThreads some(threads);
+      return Values<int64_t>(
+          RunRandom("StatelessMultinomial",
+                    {logits, Tensor::Scalar<int32_t>(samples), Longs({3, 4})}));
+    };
+    EXPECT_EQ(draw(1), draw(3)) << samples;
+  }
 }
 
 TEST(Random, GammasMatchTensorFlowForEqualSeeds) {
