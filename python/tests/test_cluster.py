@@ -229,12 +229,31 @@ def test_server_has_the_configured_devices():
     (({"a": ["h:1", "h:2"]},), "task_index"),
     (({"a": ["h:1"]}, "b"), "No such job"),
     (({"a": ["h:1"]}, "a", 1), "No task with index"),
-    (({"a": {1: "h:1"}}, "a", 1), "address of every task"),
+    (({"a": {1: "h:1"}}, "a", 0), "No task with index"),
+    (({"a": {1: "h:1", 3: "h:3"}},), "task_index"),
     (({"a": ["h:1"]}, "a", 0, "carrier pigeon"), "'grpc' or 'ucx'"),
 ])
 def test_task_outside_the_cluster_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tf.train.Server(*arguments, start=False)
+
+
+def test_a_job_may_lack_tasks():
+    server = tf.train.Server({"local": {37: "localhost:0"}})
+    assert server.server_def.task_index == 37
+    assert server.cluster_spec.task_indices("local") == [37]
+    with tf.Graph().as_default():
+        with tf.device("/job:local/task:37"):
+            x = tf.constant(1.0)
+        with tf.Session(server.target) as session:
+            assert session.run(x) == 1
+            assert [d.name for d in session.list_devices()] == [
+                "/job:local/replica:0/task:37/device:CPU:0"]
+        with tf.device("/job:local/task:0"):
+            y = tf.constant(1.0)
+        with tf.Session(server.target) as session:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="task:0"):
+                session.run(y)
 
 
 def test_a_server_may_have_emulated_devices():

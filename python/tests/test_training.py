@@ -181,6 +181,32 @@ def test_a_slot_of_a_part_is_a_part_of_the_slot():
                                 ("w/Momentum", "5 2 3,2:0,2")]
 
 
+def test_a_slot_of_rows_is_saved_as_a_part_of_the_slot(tmp_path):
+    from sluice.training import slot_creator
+
+    def slots(parts):
+        w = tf.get_variable("w", [5, 2],
+                            partitioner=tf.fixed_size_partitioner(parts))
+        made = [slot_creator.create_slot(v, tf.zeros([v.shape[0]]), "rows")
+                for v in w]
+        single = [slot_creator.create_slot(v, tf.constant(1.0), "single")
+                  for v in w]
+        assert all(v._save_slice_info is None for v in single)
+        return made
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        one, two = slots(2)
+        assert (one._save_slice_info.full_name, one._save_slice_info.spec) == (
+            "w/rows", "5 0,3")
+        session.run([one.assign([1, 2, 3]).op, two.assign([4, 5]).op])
+        path = tf.train.Saver([one, two]).save(session, str(tmp_path / "w"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        parts = slots(3)
+        tf.train.Saver(parts).restore(session, path)
+        assert [v.tolist() for v in session.run(parts)] == [
+            [1, 2], [3, 4], [5]]
+
+
 @pytest.mark.parametrize("resource", [False, True])
 def test_overridden_steps_use_the_others_of_the_library(run, resource):
     calls = []

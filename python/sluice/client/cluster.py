@@ -156,21 +156,18 @@ class Server:
                 raise ValueError(f"Must specify `job_name`: the cluster has "
                                  f"the jobs {cluster.jobs}")
             job_name = cluster.jobs[0]
-        addresses = cluster.job_tasks(job_name)
+        numbers = cluster.task_indices(job_name)
         if task_index is None:
-            if len(addresses) != 1:
+            if len(numbers) != 1:
                 raise ValueError(f"Must specify `task_index`: job {job_name!r} "
-                                 f"has {len(addresses)} tasks")
-            task_index = 0
+                                 f"has {len(numbers)} tasks")
+            task_index = numbers[0]
         if protocol not in (None, "grpc", "ucx"):
             raise ValueError(f"protocol: expected 'grpc' or 'ucx', got "
                              f"{protocol!r}")
-        jobs = {job: cluster.job_tasks(job) for job in cluster.jobs}
-        for job, tasks in jobs.items():
-            if None in tasks:
-                raise ValueError(f"cluster: expected the address of every "
-                                 f"task, got none for task {tasks.index(None)} "
-                                 f"of job {job!r}")
+        jobs = {job: {i: cluster.task_address(job, i)
+                      for i in cluster.task_indices(job)}
+                for job in cluster.jobs}
         own = _with_port(cluster.task_address(job_name, task_index))
         jobs[job_name][task_index] = own
         self._spec = ClusterSpec(jobs)

@@ -32,12 +32,15 @@ def create_slot(primary, val, name, colocate_with_primary=True):
             use_resource=getattr(primary, "_resource", False),
             validate_shape=shape.is_fully_defined())
     part = getattr(primary, "_save_slice_info", None)
-    if part is not None and slot.shape == primary.shape:
-        # A slot of a part is a part of the whole's slot.
+    rank = slot.shape.ndims
+    if part is not None and rank != 0:
+        # A slot of a part is a part of the whole's slot, which may have only
+        # the first dimensions, such as a number for each row.
         whole = part.full_name + slot.op.name[
             slot.op.name.rindex(primary.op.name) + len(primary.op.name):]
         slot._set_save_slice_info(variables.SaveSliceInfo(
-            whole, part.full_shape, part.var_offset, part.var_shape))
+            whole, part.full_shape[:rank], part.var_offset[:rank],
+            part.var_shape[:rank]))
     return slot
 
 
