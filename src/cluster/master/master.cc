@@ -145,7 +145,7 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
     SLUICE_RETURN_IF_ERROR(step->CheckFeed(run.feeds.size(), t));
     run.feeds.push_back(std::move(t));
   }
-  run.timeout = TimeoutFromProto(request.timeout_ms());
+  run.timeout = context_.TimeoutOfStep(request.timeout_ms());
   run.traced = request.traced();
   run.request = request.request();
   run.here = here;
@@ -271,7 +271,7 @@ Status Master::PartialRun(const proto::PartialRunRequest& request,
   SLUICE_ASSIGN_OR_RETURN(
       const std::vector<std::optional<Tensor>> out,
       steps_.RunStage(request.session(), request.run(), args, values, fetches,
-                      TimeoutFromProto(request.timeout_ms())));
+                      context_.TimeoutOfStep(request.timeout_ms())));
   for (const std::optional<Tensor>& t : out) {
     auto* fetch = response->add_fetch();
     fetch->set_dead(!t);
