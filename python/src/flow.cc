@@ -6,6 +6,7 @@
 #include "flow.h"
 
 #include "client/autodiff/gradients.h"
+#include "client/control/cond_of_slices.h"
 #include "client/control/control_flow.h"
 #include "client/control/scheduled.h"
 #include "graph/exact_line.h"
@@ -140,18 +141,20 @@ std::vector<Operand> CallBranch(const py::function& fn, SourceLoc loc,
   return values;
 }
 
-// The functions take nothing and give lists.
+// The functions take nothing and give lists. `indices`: which results are
+// indices of slices; the functions may add to it.
 std::vector<Output> MakeCond(const py::object& pred,
                              const py::function& then_fn,
                              const py::function& else_fn,
-                             const std::string& name) {
+                             const py::set& indices, const std::string& name) {
   PyGraph& g = GraphOfArguments({pred});
   const Building here(g);
   const SourceLoc loc = UserLine();
-  std::vector<Output> made = internal::BuildCond(
+  std::vector<Output> made = internal::BuildCondOfSlices(
       Operand(InGraphOf(g, py::cast<Output>(pred)), loc.file, loc.line),
       [&] { return CallBranch(then_fn, loc); },
-      [&] { return CallBranch(else_fn, loc); }, name, loc);
+      [&] { return CallBranch(else_fn, loc); },
+      [&](size_t i) { return indices.contains(i); }, name, loc);
   CheckBuilt(g);
   return made;
 }

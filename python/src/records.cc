@@ -78,31 +78,48 @@ class PyRecordWriter {
   const std::unique_ptr<RecordWriter> file_;
 };
 
-// Of any thread: calls take turns.
+// The records of a file, which may grow meanwhile: after its end, or an error,
+// the next call reads on where the last record ended. Of any thread: calls take
+// turns.
 class PyRecordReader {
  public:
   PyRecordReader(const std::string& path, const std::string& compression)
-      : file_(Opened<RecordReader>(path, OptionsOf(compression))) {}
+      : path_(path),
+        options_(OptionsOf(compression)),
+        file_(Opened<RecordReader>(path_, options_)) {}
 
-  // The next record; None at the end.
-  py::object Read() {
+  py::bytes Next() {
     std::string record;
     const Status status = [&]() -> Status {
       const OthersRun others_run;
       const std::lock_guard<std::mutex> lock(mutex_);
-      std::string_view next;
-      SLUICE_RETURN_IF_ERROR(file_->Read(&next));
-      record.assign(next);  // (It is valid until the next call.)
-      return Status();
+      const Status s = Read(&record);
+      if (!s.ok()) file_ = nullptr;
+      return s;
     }();
-    if (status.code() == StatusCode::kOutOfRange) return py::none();
+    if (status.code() == StatusCode::kOutOfRange) throw py::stop_iteration();
     CheckRun(status, py::none());
     return py::bytes(record);
   }
 
  private:
+  Status Read(std::string* record) {
+    if (file_ == nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(file_, RecordReader::Open(path_, options_));
+      SLUICE_RETURN_IF_ERROR(file_->SkipTo(offset_));
+    }
+    std::string_view next;
+    SLUICE_RETURN_IF_ERROR(file_->Read(&next));
+    record->assign(next);  // (It is valid until the next call.)
+    offset_ = file_->offset();
+    return OkStatus();
+  }
+
+  const std::string path_;
+  const RecordOptions options_;
   std::mutex mutex_;
-  const std::unique_ptr<RecordReader> file_;
+  std::unique_ptr<RecordReader> file_;  // Null after the end or an error.
+  int64_t offset_ = 0;                  // Where the next record begins.
 };
 
 }  // namespace
@@ -121,7 +138,8 @@ void AddRecords(py::module_& m) {
   py::class_<PyRecordReader>(m, "RecordReader")
       .def(py::init<std::string, std::string>(), py::arg("path"),
            py::arg("compression"))
-      .def("read", &PyRecordReader::Read);
+      .def("__iter__", [](const py::object& self) { return self; })
+      .def("__next__", &PyRecordReader::Next);
 }
 
 }  // namespace sluice::python

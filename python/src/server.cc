@@ -13,7 +13,7 @@ class RunningTask {
   RunningTask(std::string cluster, std::string job, int task,
               std::string devices, std::string transport,
               bool plain_beyond_loopback, bool allow_host_access,
-              bool allow_reset) {
+              bool allow_reset, int64_t step_timeout_ms) {
     TaskServerOptions options;
     options.cluster = std::move(cluster);
     options.job = std::move(job);
@@ -23,6 +23,7 @@ class RunningTask {
     options.plain_beyond_loopback = plain_beyond_loopback;
     options.allow_host_access = allow_host_access;
     options.allow_reset = allow_reset;
+    options.step_timeout_ms = step_timeout_ms;
     CheckRun(Start(options), py::none());
   }
   ~RunningTask() { Stop(); }
@@ -54,11 +55,11 @@ class RunningTask {
 void AddServers(py::module_& m) {
   py::class_<RunningTask>(m, "RunningTask")
       .def(py::init<std::string, std::string, int, std::string, std::string,
-                    bool, bool, bool>(),
+                    bool, bool, bool, int64_t>(),
            py::arg("cluster"), py::arg("job"), py::arg("task"),
            py::arg("devices"), py::arg("transport"),
            py::arg("plain_beyond_loopback"), py::arg("allow_host_access"),
-           py::arg("allow_reset"))
+           py::arg("allow_reset"), py::arg("step_timeout_ms"))
       .def("stop", &RunningTask::Stop);
 }
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -236,6 +237,25 @@ def test_server_has_the_configured_devices():
 def test_task_outside_the_cluster_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tf.train.Server(*arguments, start=False)
+
+
+def test_the_timeout_of_a_server_holds_for_steps_without_their_own():
+    server = tf.train.Server.create_local_server(
+        config=tf.ConfigProto(operation_timeout_in_ms=100))
+    queue = tf.FIFOQueue(1, tf.float32)
+    take, put = queue.dequeue(), queue.enqueue(1.0)
+    with tf.Session(server.target) as session:
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(take)
+        handle = session.partial_run_setup([take], [])
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.partial_run(handle, take)
+    own = tf.ConfigProto(operation_timeout_in_ms=60_000)
+    with tf.Session(server.target, config=own) as session:
+        later = threading.Timer(0.5, session.run, [put])
+        later.start()
+        assert session.run(take) == 1
+        later.join()
 
 
 def test_a_job_may_lack_tasks():

@@ -196,6 +196,23 @@ def test_the_identity_of_sparse_values(run):
     assert run(same).dense_shape.tolist() == [3]
 
 
+@pytest.mark.parametrize("wide", [0, 1])
+def test_indices_of_slices_in_branches_become_int64(run, wide):
+    def branch(i):
+        return lambda: [tf.constant(1), tf.IndexedSlices(
+            tf.constant([float(i)]),
+            tf.constant([i], tf.int64 if i == wide else tf.int32))]
+
+    holds = tf.placeholder(tf.bool, [])
+    _, slices = tf.cond(holds, branch(1), branch(0))
+    assert slices.indices.dtype == tf.int64
+    for i in (0, 1):
+        values, indices = run([slices.values, slices.indices], {holds: i == 1})
+        assert values.tolist() == [i] and indices.tolist() == [i]
+    with pytest.raises(ValueError, match="same type: int32, int64"):
+        tf.cond(holds, lambda: tf.constant(1), lambda: tf.constant(1, tf.int64))
+
+
 def test_tensor_arrays(run):
     a = tf.TensorArray(tf.float32, 3).unstack([[1.0, 2.0], [3.0, 4.0],
                                                [5.0, 6.0]])

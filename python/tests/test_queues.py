@@ -229,9 +229,28 @@ def test_barriers_assemble_components(run):
         run(small[1])
     with pytest.raises(ValueError, match="Empty tensors are not supported"):
         barriers.Barrier([tf.float32], [[0]])
-    unknown = barriers.Barrier([tf.float32])  # (As TensorFlow's.)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="fully defined"):
-        run(unknown.insert_many(0, ["a"], [1.0]))
+    with pytest.raises(ValueError, match="fully defined"):
+        barriers.Barrier([tf.float32], [[None]])
+
+
+def test_barriers_without_shapes_take_those_of_the_first_values(run):
+    barrier = barriers.Barrier([tf.float32, tf.string])
+    assert run(barrier.ready_size()) == 0
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="Tensors with no elements are not supported"):
+        run(barrier.insert_many(0, ["a"], [[]]))
+    run(barrier.insert_many(0, ["a"], [[1.0, 2.0]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=(
+            r"Shape mismatch in tuple component 0. Expected \[2\] .*"
+            r"got \[1\]")):
+        run(barrier.insert_many(0, ["b"], [[3.0]]))
+    run(barrier.insert_many(0, ["b"], [[3.0, 4.0]]))
+    run(barrier.insert_many(1, ["a", "b"], ["x", "y"]))
+    _, keys, values = barrier.take_many(2)
+    keys, values = run([keys, values])
+    assert keys.tolist() == [b"a", b"b"]
+    assert values[0].tolist() == [[1, 2], [3, 4]]
+    assert values[1].tolist() == [b"x", b"y"]
 
 
 # ---- Staging areas -----------------------------------------------------------

@@ -173,3 +173,25 @@ def test_reading_goes_on_when_the_file_grows(tmp_path):
             next(records)
     (tmp_path / "records").write_bytes(whole + whole[:19])
     assert list(records) == [b"one"]
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+def test_reading_goes_on_where_it_stopped(tmp_path, kind):
+    path = str(tmp_path / "records")
+    with tf.python_io.TFRecordWriter(path, kind) as writer:
+        writer.write(b"first")
+        writer.write(b"second")
+        writer.flush()
+        records = tf.python_io.tf_record_iterator(path, kind)
+        assert iter(records) is records
+        assert next(records) == b"first"
+        assert list(records) == [b"second"]
+        writer.write(b"third")
+        writer.flush()
+        if not kind:  # What was read is not looked at again.
+            with open(path, "r+b") as file:
+                file.write(bytes(20))
+        assert list(records) == [b"third"]
+    (tmp_path / "records").unlink()
+    with pytest.raises(tf.errors.NotFoundError):
+        next(records)

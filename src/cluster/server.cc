@@ -261,6 +261,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   context.transport = server->transport_.get();
   context.connect = std::move(parts.connect);
   context.patience = options.peer_timeout;
+  context.step_timeout = options.step_timeout;
   context.connect_timeout = options.connect_timeout;
   context.prepared_steps = std::max<size_t>(options.prepared_steps, 1);
   context.max_sessions = options.max_sessions;

@@ -61,6 +61,8 @@ struct ServerOptions {
   std::chrono::milliseconds peer_timeout{5000};
   // How long opening a session waits for all tasks to be up.
   std::chrono::milliseconds connect_timeout{20000};
+  // Of steps of this server's sessions that have none of their own; 0: none.
+  std::chrono::milliseconds step_timeout{0};
   StepLimits limits;
   // The limit of one message: a client's graph, the feeds of a step, a frame of
   // tokens (except large tensors, which are sent in pieces). Larger ones are

@@ -90,6 +90,7 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
     return InvalidArgument("--peer-timeout-ms: expected 1 or more, got ",
                            flags.peer_timeout_ms);
   const std::pair<const char*, int64_t> limits[] = {
+      {"--step-timeout-ms", flags.step_timeout_ms},
       {"--max-connections", flags.max_connections},
       {"--max-connections-per-peer", flags.max_connections_per_peer},
       {"--max-sessions", flags.max_sessions},
@@ -138,6 +139,7 @@ Status Prepare(const TaskServerOptions& flags,
   options->transport = flags.transport;
   options->shared_memory = !flags.no_shared_memory;
   options->peer_timeout = std::chrono::milliseconds(flags.peer_timeout_ms);
+  options->step_timeout = std::chrono::milliseconds(flags.step_timeout_ms);
   options->tls = {flags.tls_authority, flags.tls_certificate, flags.tls_key,
                   ""};
   options->plain_beyond_loopback = flags.plain_beyond_loopback;

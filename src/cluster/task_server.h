@@ -30,6 +30,7 @@ struct TaskServerOptions {
   std::string transport = "grpc";  // The data plane; or "ucx".
   bool no_shared_memory = false;   // With gRPC, within a machine.
   int64_t peer_timeout_ms = 5000;  // A task silent for this long is lost.
+  int64_t step_timeout_ms = 0;     // Of steps without their own; 0: none.
   int64_t max_message_mb = 2048;   // Larger ones are refused.
   // PEM files; all or none.
   std::string tls_authority = {}, tls_certificate = {}, tls_key = {};

@@ -62,6 +62,9 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "A task silent for this long is lost")
       ->check(CLI::Range(100, 600000))
       ->capture_default_str();
+  sub->add_option("--step-timeout-ms", f->step_timeout_ms,
+                  "Ends steps that set no timeout after this long; 0: never")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400'000}));
   sub->add_option("--max-message-mb", f->max_message_mb,
                   "Limit of one message received: a graph, a step's feeds")
       ->check(CLI::Range(1, 2048))

@@ -126,7 +126,8 @@ class Server:
       task_index: the task's number. Optional if the job has one task.
       protocol: the transport, "grpc" or "ucx".
       config: a ConfigProto. Its device_count sets the number of CPUs and
-        emulated devices of the task.
+        emulated devices of the task, its operation_timeout_in_ms the timeout
+        of steps whose session and options set none.
       start: whether to start the server immediately.
       plain_beyond_loopback: whether the server may listen on an address that
         other machines can reach. The traffic is not encrypted.
@@ -180,7 +181,8 @@ class Server:
             devices += f",emu={emulated}" + (f"({how})" if how else "")
         self._args = (json.dumps(jobs), job_name, task_index, devices,
                       protocol or "grpc", bool(plain_beyond_loopback),
-                      bool(allow_host_access), bool(allow_reset))
+                      bool(allow_host_access), bool(allow_reset),
+                      max(config.operation_timeout_in_ms, 0) if config else 0)
         self._task = None
         if start:
             self.start()

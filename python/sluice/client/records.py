@@ -1,9 +1,6 @@
 """Files of records, read and written by the program itself."""
 
-import os
-
 from sluice import _core
-from sluice.framework import errors
 from sluice.framework.record_options import (
     compression_name, writer_parameters)
 
@@ -70,46 +67,6 @@ class TFRecordWriter:
         self.close()
 
 
-class _Records:
-    """Iterates over the records of a file, which may grow meanwhile.
-
-    After its end, or an incomplete record, the next call opens the file again,
-    if it has grown, and passes over what was read.
-    """
-
-    def __init__(self, path, compression):
-        self._path, self._compression = path, compression
-        self._count = self._bytes = 0
-        self._ended = False
-        self._file = _core.RecordReader(path, compression)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self._ended:
-            self._open_again()
-        try:
-            record = self._file.read()
-        except errors.DataLossError:
-            self._ended = True
-            raise
-        if record is None:
-            self._ended = True
-            raise StopIteration
-        self._count += 1
-        self._bytes += len(record) + 16  # Its length, and checksums.
-        return record
-
-    def _open_again(self):
-        # (Of a compressed file the size says nothing.)
-        if self._compression or os.path.getsize(self._path) != self._bytes:
-            self._file = _core.RecordReader(self._path, self._compression)
-            for _ in range(self._count):
-                self._file.read()
-            self._ended = False
-
-
 def tf_record_iterator(path, options=None):
     """Returns an iterator over the records of a file, as bytes.
 
@@ -125,4 +82,4 @@ def tf_record_iterator(path, options=None):
       errors.NotFoundError: if there is no such file.
       errors.DataLossError: if a record is truncated or corrupt.
     """
-    return _Records(_as_path(path), compression_name(options))
+    return _core.RecordReader(_as_path(path), compression_name(options))

@@ -16,8 +16,8 @@ class Barrier:
 
     Args:
       types: the types of the components.
-      shapes: their shapes, fully known. (Without them the barrier can be
-        declared, but no step can use it, as in TensorFlow.)
+      shapes: their shapes, fully known. Without them the first value of a
+        component determines its shape.
       shared_name: the name under which sessions share the barrier.
       name: the name of the operation.
 

@@ -238,6 +238,8 @@ def _unpacked(result):
 
 
 def _cond(pred, then_fn, else_fn, structures, name):
+    indices = set()  # Which parts are the indices of IndexedSlices.
+
     def checked_else():
         values = else_fn()
         one, two = structures
@@ -246,13 +248,20 @@ def _cond(pred, then_fn, else_fn, structures, name):
         except (ValueError, TypeError) as e:
             raise type(e)(f"Outputs of true_fn and false_fn must have the "
                           f"same structure: {e}") from None
-        for a, b in zip(_flatten(one), values):
-            if a.dtype.base_dtype is not b.dtype.base_dtype:
+        at = 0
+        for leaf in nest.flatten(one):
+            if isinstance(leaf, conversion.IndexedSlices):
+                indices.add(at + 1)
+            at += len(_parts(leaf))
+        for i, (a, b) in enumerate(zip(_flatten(one), values)):
+            if a.dtype.base_dtype is not b.dtype.base_dtype and not (
+                    i in indices and a.dtype.is_integer and
+                    b.dtype.is_integer):
                 raise ValueError(
                     f"Outputs of true_fn and false_fn must have the same "
                     f"type: {a.dtype.name}, {b.dtype.name}")
         return values
-    return _core.cond(pred, then_fn, checked_else, name)
+    return _core.cond(pred, then_fn, checked_else, indices, name)
 
 
 def _branch_value(value, pred):

@@ -192,8 +192,7 @@ OutputSet GradientPaths::IntoStoppedVariables(
   std::vector<const Node*> merges;
   for (const WhileContext* loop : crossed)
     for (const LoopVariable& v : loop->variables())
-      if (v.merge != nullptr && v.exit != nullptr &&
-          found.count(Output(v.exit)) != 0)
+      if (v.merge != nullptr && found.count(Output(v.merge)) != 0)
         merges.push_back(v.merge);
   found.clear();
   for (const Node* merge : merges) read(merge);

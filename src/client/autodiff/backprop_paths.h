@@ -89,8 +89,8 @@ class GradientPaths {
   bool HasStacks() const { return !pushed_.empty(); }
 
   // The inputs of the variables of `crossed`, already differentiated loops,
-  // whose last value some y depends on, including dependences through edges
-  // without a gradient.
+  // whose values some y depends on, including dependences through nodes without
+  // a gradient.
   OutputSet IntoStoppedVariables(
       const std::vector<const WhileContext*>& crossed) const;
 

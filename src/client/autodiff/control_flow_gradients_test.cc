@@ -295,6 +295,24 @@ TEST_F(WhileGradientTest, StoppedVariablesHaveZeroGradients) {
   EXPECT_FALSE(Grad(ops::StopGradient(a + b), x).valid());
 }
 
+TEST_F(WhileGradientTest, VariablesThatAreStoppedInTheBodyHaveZeroGradients) {
+  const Output x = In(), z = In(PartialShape::Scalar(), "z"),
+               w = In(PartialShape::Scalar(), "w");
+  const auto [i, a, b] = While(
+      std::tuple{0, x, z * 2.0},
+      [&](Output i, Output, Output) { return i < 3; },
+      [&](Output i, Output a, Output b) {
+        const Output stopped = ops::StopGradient(b * b * w);
+        return std::tuple{i + 1, a * 2.0 + stopped, stopped};
+      });
+  const std::vector<Output> g = Grad({a}, {x, z, w});
+  ASSERT_TRUE(g[1].valid());
+  const Feeds feeds = {{x, Scalar(0.7)}, {z, Scalar(1.2)}, {w, Scalar(2.0)}};
+  EXPECT_EQ(Value(g[0], feeds), 8);
+  EXPECT_EQ(Value(g[1], feeds), 0);
+  EXPECT_FALSE(g[2].valid());
+}
+
 TEST_F(WhileGradientTest, DifferentiatesGrowingShapes) {
   const Output x = In({2});
   const WhileOptions grow = {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/control/cond_of_slices.h"
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
@@ -66,6 +67,14 @@ std::vector<Operand> After(Node* node, SourceLoc loc) {
 std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
                               const BranchFn& else_fn, const std::string& name,
                               SourceLoc loc) {
+  return BuildCondOfSlices(
+      pred, then_fn, else_fn, [](size_t) { return false; }, name, loc);
+}
+
+std::vector<Output> BuildCondOfSlices(
+    const Operand& pred, const BranchFn& then_fn, const BranchFn& else_fn,
+    const std::function<bool(size_t)>& is_index, const std::string& name,
+    SourceLoc loc) {
   Graph& g = CurrentGraph();
   const Lock lock(g.mutex());
   const NameScope scope(name.empty() ? "cond" : name);
@@ -121,6 +130,14 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
           AsOutput(values[b][i], values[b][i].weak ? want : DType::kInvalid);
     }
     if (!sides[0].valid() || !sides[1].valid()) return failed();
+    for (const int b : {1, 0})
+      if (sides[b].dtype() == DType::kInt32 &&
+          sides[1 - b].dtype() == DType::kInt64 && is_index(i)) {
+        const ContextScope branch(c->branch(b));
+        sides[b] =
+            Build("Cast", {sides[b]}, {{"DstT", DType::kInt64}}, "", loc);
+        if (!sides[b].valid()) return failed();
+      }
     if (RemoveRef(sides[0].dtype()) != RemoveRef(sides[1].dtype())) {
       BuildError(
           InvalidArgument(what, ": expected values of one type as result ", i,

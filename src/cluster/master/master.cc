@@ -143,7 +143,7 @@ Status Master::Start(const proto::RunStepRequest& request,
     SLUICE_RETURN_IF_ERROR(step->CheckFeed(i, feeds[i]));
   RunRequest run;
   run.feeds.assign(feeds.begin(), feeds.end());
-  run.timeout = TimeoutFromProto(request.timeout_ms());
+  run.timeout = context_.TimeoutOfStep(request.timeout_ms());
   run.traced = request.traced();
   run.request = request.request();
   run.here = here;
@@ -264,7 +264,7 @@ Status Master::PartialRun(const proto::PartialRunRequest& request,
   SLUICE_ASSIGN_OR_RETURN(
       const std::vector<std::optional<Tensor>> out,
       steps_.RunStage(request.session(), request.run(), args, values, fetches,
-                      TimeoutFromProto(request.timeout_ms())));
+                      context_.TimeoutOfStep(request.timeout_ms())));
   for (const std::optional<Tensor>& t : out) {
     auto* fetch = response->add_fetch();
     fetch->set_dead(!t);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cluster/common/cluster.h"
+#include "cluster/common/messages.h"
 #include "cluster/common/stubs.h"
 #include "cluster/master/clock_offset.h"
 #include "cluster/master/graph_copy.h"
@@ -35,6 +36,11 @@ struct MasterContext {
   std::chrono::milliseconds patience{5000};
   // How long to retry a task that does not answer.
   std::chrono::milliseconds connect_timeout{20000};
+  std::chrono::milliseconds step_timeout{0};  // See ServerOptions.
+  // That of a step whose request says `ms`, where 0 is nothing.
+  std::chrono::milliseconds TimeoutOfStep(int64_t ms) const {
+    return ms > 0 ? TimeoutFromProto(ms) : step_timeout;
+  }
   // The number that a session keeps; beyond it the least recently used is
   // dropped.
   size_t prepared_steps = 1024;

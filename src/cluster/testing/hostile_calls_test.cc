@@ -55,6 +55,7 @@ HOSTILE(TasksOfNothing,
   EXPECT_TRUE(refused([](O* o) { o->devices = "emu=1(("; }));
   EXPECT_TRUE(refused([](O* o) { o->transport = "tcp"; }));
   EXPECT_TRUE(refused([](O* o) { o->peer_timeout_ms = -1; }));
+  EXPECT_TRUE(refused([](O* o) { o->step_timeout_ms = -1; }));
   EXPECT_TRUE(refused([](O* o) { o->max_message_mb = INT64_MIN; }));
   EXPECT_TRUE(refused([](O* o) { o->tls_key = "/no/such/file"; }));
   EXPECT_TRUE(refused([](O* o) { o->metrics = "nowhere"; }));

@@ -22,23 +22,35 @@ using queues::QueueOptions;
 
 // A queue of complete elements: the number of the insertion that began it, the
 // key, and the components. Those that began earlier leave first. Closed, it
-// still accepts components of the elements that have begun.
+// still accepts components of the elements that have begun. Where a component's
+// shape is not given, its first value determines it.
 class Barrier final : public Queue {
  public:
   explicit Barrier(QueueOptions options)
-      : Queue(std::move(options), queues::MakePriorityStore()) {}
+      : Queue(std::move(options), queues::MakePriorityStore()),
+        shapes_(this->options().shapes) {}
 
   int num_components() const {
     return static_cast<int>(options().types.size()) - kFixed;
   }
   // Sets component c of the elements of these keys. All of them or none:
-  // InvalidArgument if an element has that component already, Cancelled if the
-  // barrier is closed and a key is new.
+  // InvalidArgument if an element has that component already, or the values
+  // have another shape than those before; Cancelled if the barrier is closed
+  // and a key is new.
   Status Insert(const Tensor& keys, int c, std::vector<Element> values) {
     Status status;
     Update([&](Ended*) {
       status = CheckKeys(keys, c);
-      if (!status.ok()) return;
+      if (!status.ok() || values.empty()) return;
+      const PartialShape shape(values[0][0].shape());
+      PartialShape& known = shapes_[static_cast<size_t>(c + kFixed)];
+      if (!known.CompatibleWith(shape)) {
+        status = InvalidArgument(
+            "Shape mismatch in tuple component ", c, ". Expected ",
+            known.ToString(), " as of the first value, got ", shape.ToString());
+        return;
+      }
+      known = shape;
       bool begun = false;
       for (int64_t i = 0; i < keys.num_elements(); ++i) {
         const std::string& key = keys.raw<std::string>()[i];
@@ -120,6 +132,7 @@ class Barrier final : public Queue {
   }
 
   // GUARDED_BY(mu_):
+  AttrValue::Shapes shapes_;
   bool cancelled_ = false;
   int64_t next_index_ = std::numeric_limits<int64_t>::min();
   std::map<std::string, Incomplete> incomplete_;
@@ -136,12 +149,6 @@ class MakeBarrierKernel {
           "expected ",
           o.types.size() - Barrier::kFixed, ", got ",
           o.shapes.size() - Barrier::kFixed);
-    for (const PartialShape& s : o.shapes)
-      if (!s.fully_known())
-        return InvalidArgument(
-            "shapes: expected shapes that are fully "
-            "defined, got ",
-            s.ToString());
     if (n.IntAttr("capacity") != -1)
       return InvalidArgument(
           "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier "
@@ -210,6 +217,11 @@ struct BarrierInsertKernel {
       return InvalidArgument("Shape mismatch in tuple component ", component,
                              ". Expected ", expected.ToString(), ", got ",
                              values.shape().ToString());
+    if (values.num_elements() == 0 && keys.num_elements() > 0)
+      return InvalidArgument(
+          "Tensors with no elements are not supported: expected components "
+          "with elements, got shape ",
+          values.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(Tensor kept, ctx.TakeToKeep(2));
     SLUICE_ASSIGN_OR_RETURN(std::vector<Element> elements,
                             queues::SplitBatch({std::move(kept)}, false));
