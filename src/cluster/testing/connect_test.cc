@@ -364,10 +364,12 @@ TEST_F(ConnectTest, CreateSessionIsNotRetried) {
   auto ps = Start("ps");
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
-  ASSERT_TRUE(EnableFailpoints("master.create_session=delay(900)").ok());
+  // (The client waits for the task's first answer for one second, and then for
+  // two: on a busy machine that answer takes a good part of a second.)
+  ASSERT_TRUE(EnableFailpoints("master.create_session=delay(3000)").ok());
   proto::CreateSessionResponse response;
   {
-    auto stub = Stub(milliseconds(200));
+    auto stub = Stub(milliseconds(1000));
     const Status s = stub->CreateSession({}, &response);
     EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
     EXPECT_THAT(std::string(s.message()), HasSubstr("the task is up"));
@@ -481,7 +483,8 @@ TEST_F(ConnectTest, ClientLostBeforeAttachingLeavesNothing) {
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
   proto::CreateSessionResponse response;
   auto stub = Stub(milliseconds(10'000));
-  ASSERT_TRUE(stub->CreateSession({}, &response).ok());
+  const Status made = stub->CreateSession({}, &response);
+  ASSERT_TRUE(made.ok()) << made;
   EXPECT_EQ(worker->master().num_sessions(), 1u);
   stub.reset();
   EXPECT_TRUE(Soon([&] {
