@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,13 +37,7 @@ int DepthOf(const ControlFlowContext* c) {
 // One call of RecoverControlFlow.
 class Recovery {
  public:
-  Recovery(Graph* g, const std::vector<DescribedConditional>& described)
-      : graph_(g), contexts_(g->control_flow()) {
-    for (const DescribedConditional& d : described) {
-      for (const Node* n : d.switches) described_by_switch_[n] = &d;
-      described_by_pred_.emplace(d.pred, &d);
-    }
-  }
+  explicit Recovery(Graph* g) : graph_(g), contexts_(g->control_flow()) {}
 
   Status Run() {
     if (!HasUnplaced()) return OkStatus();
@@ -56,19 +49,14 @@ class Recovery {
       loops_[f].enters_left = frames.all()[f].enters.size();
     Place();
     for (const auto& [key, conditional] : conditionals_)
-      CompletePivots(conditional);
-    for (const auto& [key, conditional] : described_)
-      CompletePivots(conditional);
+      if (!conditional->branch(0)->pivot.valid() ||
+          !conditional->branch(1)->pivot.valid())
+        conditional->AddPivots();
     return graph_->status();
   }
 
  private:
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
-
-  static void CompletePivots(Conditional* c) {
-    if (!c->branch(0)->pivot.valid() || !c->branch(1)->pivot.valid())
-      c->AddPivots();
-  }
 
   // True for a control-flow primitive that no builder placed.
   bool IsUnplaced(const Node* n) const {
@@ -284,39 +272,10 @@ class Recovery {
     if (loop != nullptr && loop->loop_cond() != nullptr &&
         pred.node == loop->loop_cond())
       return;
-    if (const DescribedConditional* d = DescriptionOf(*n, pred)) {
-      Conditional*& c = described_[d];
-      if (c == nullptr) c = PlaceDescribed(*d);
-      c->AdoptSwitch(n);
-      return;
-    }
     Conditional*& c = conditionals_[{pred.node, pred.index, place}];
     if (c == nullptr)
       c = contexts_.NewConditional(pred.node->name() + "/cond", pred, place);
     c->AdoptSwitch(n);
-  }
-
-  // Null if the Switch, whose predicate is `pred`, belongs to none.
-  const DescribedConditional* DescriptionOf(const Node& n,
-                                            const Output& pred) const {
-    const DescribedConditional* found = nullptr;
-    if (const auto it = described_by_switch_.find(&n);
-        it != described_by_switch_.end())
-      found = it->second;
-    else if (const auto of = described_by_pred_.find(n.input(1));
-             of != described_by_pred_.end())
-      found = of->second;
-    return found != nullptr && BehindIdentities(found->pred).SameAs(pred)
-               ? found
-               : nullptr;
-  }
-
-  Conditional* PlaceDescribed(const DescribedConditional& d) {
-    // (An Identity of the predicate may not be placed yet.)
-    Conditional* const c = contexts_.NewConditional(
-        d.name, d.pred, ContextOf(BehindIdentities(d.pred)));
-    for (const int i : {0, 1}) c->branch(i)->pivot = d.pivots[i];
-    return c;
   }
 
   // The context of a Merge of branches; registers it with their conditional.
@@ -351,17 +310,10 @@ class Recovery {
   std::vector<LoopInfo> loops_;     // By frame; nothing of the root.
   std::map<std::tuple<Node*, int, ControlFlowContext*>, Conditional*>
       conditionals_;
-  std::unordered_map<const Node*, const DescribedConditional*>
-      described_by_switch_;
-  OutputMap<const DescribedConditional*> described_by_pred_;
-  std::map<const DescribedConditional*, Conditional*> described_;
 };
 
 }  // namespace
 
-Status RecoverControlFlow(Graph* graph,
-                          const std::vector<DescribedConditional>& described) {
-  return Recovery(graph, described).Run();
-}
+Status RecoverControlFlow(Graph* graph) { return Recovery(graph).Run(); }
 
 }  // namespace sluice

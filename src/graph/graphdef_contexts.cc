@@ -1,6 +1,5 @@
 #include "graph/graphdef_contexts.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -154,29 +153,39 @@ class ContextWriter {
   }
 
   void CollectValues() {
-    for (const auto& c : contexts().conditionals())
-      for (const int i : {0, 1})
-        AddExternal(c->branch(i), c->pred(), c->pred());
     for (const auto& node : graph_.nodes()) {
       Node* const n = node.get();
       const Conditional* const of = contexts().ConditionalOf(n);
       ControlFlowContext* const context = ContextOf(n);
-      int used = 0;  // By the branches of a conditional.
-      if (const auto it = used_.find(n);
-          of != nullptr && it != used_.end() && !IsPivotSwitch(*of, n))
-        used = it->second;
       for (int i = 0; i < n->num_outputs(); ++i) {
-        const Output o(n, i);
-        Add(used == 0   ? context
-            : used == 3 ? of->branch(i)
-                        : of->branch(used - 1),
-            NameOf(o));
+        ControlFlowContext* c = context;
+        if (of != nullptr && n->op().role == OpRole::kSwitch &&
+            !IsPivotSwitch(*of, n)) {
+          const auto used = used_.find(n);
+          if (used == used_.end()) {
+            c = context;
+          } else {
+            const int branch =
+                used->second == 3 ? i : (used->second == 1 ? 0 : 1);
+            c = of->branch(branch);
+          }
+        }
+        Add(c, NameOf(Output(n, i)));
         if (n->op().role == OpRole::kExit && context != nullptr)
-          Add(context->outer(), NameOf(o));
-        // (An imported conditional may have several Switches of a value.)
-        if ((used & (1 << i)) != 0) AddExternal(of->branch(i), n->input(0), o);
+          Add(context->outer(), NameOf(Output(n, i)));
       }
     }
+    for (const auto& c : contexts().conditionals())
+      for (CondContext* branch : {c->branch(0), c->branch(1)}) {
+        AddExternal(branch, c->pred(), c->pred());
+        for (const auto& [value, node] : c->switches())
+          if (!IsPivotSwitch(*c, node)) {
+            const auto used = used_.find(node);
+            if (used != used_.end() &&
+                (used->second & (1 << branch->branch())) != 0)
+              AddExternal(branch, value, Output(node, branch->branch()));
+          }
+      }
     for (WhileContext* loop : contexts().loops())
       for (const auto& [value, enter] : loop->constants())
         AddExternal(loop, value, Output(enter));
@@ -190,23 +199,25 @@ class ContextWriter {
     known.external[name] = NameOf(inner);
   }
 
-  // What the context around captured is known by its name outside of that. The
-  // captured value itself is not taken for another one here: TensorFlow takes
-  // all Enters among the values of a loop for the loop's own.
+  // What the context around captured is known by its name outside of that. (Not
+  // also by that of an Enter there: TensorFlow takes all Enters among the
+  // values of a loop for the loop's own.)
   void InheritExternal(ControlFlowContext* c) {
     if (c->outer() == nullptr) return;
     Values& known = known_[c];
+    const bool in_loop = c->outer()->AsWhile() != nullptr;
+    std::set<std::string> replaced;
     for (const auto& [original, captured] : known_[c->outer()].external) {
       const auto it = known.external.find(captured);
       if (it == known.external.end() || original == captured) continue;
-      known.external.emplace(original, it->second);
+      const std::string value = it->second;
+      known.external.emplace(original, value);
       known.values.insert(original);
-      if (c->AsWhile() == nullptr) {
-        it->second = captured;
-      } else {
-        known.values.erase(captured);
-        known.external.erase(it);
-      }
+      if (in_loop && c->AsWhile() != nullptr) replaced.insert(captured);
+    }
+    for (const std::string& name : replaced) {
+      known.external.erase(name);
+      known.values.erase(name);
     }
   }
 
@@ -316,114 +327,59 @@ class ContextWriter {
   std::map<ControlFlowContext*, std::vector<ControlFlowContext*>> children_;
 };
 
-// Collects what the definitions of contexts say; see ApplyContexts.
+// Takes over what the definitions of loops say; see ApplyContexts.
 class ContextReader {
  public:
-  ContextReader(const proto::MetaGraphDef& def, const std::string& prefix,
-                const Graph& g)
-      : prefix_(prefix), graph_(g) {
-    ReadCollection<proto::WhileContextDef>(def, kWhileContexts);
-    ReadCollection<proto::CondContextDef>(def, kCondContexts);
-    for (const auto& [node, of] : switches_)
-      conditionals_[of].switches.insert(node);
+  ContextReader(const std::string& prefix, Graph* g) : prefix_(prefix) {
+    graph_ = g;
+    for (WhileContext* loop : g->control_flow().loops())
+      loops_.emplace(loop->frame_name(), loop);
   }
 
-  const std::vector<DescribedConditional>& conditionals() const {
-    return conditionals_;
-  }
-
-  // Takes over what is said about loops.
-  void Apply(const std::vector<WhileContext*>& loops) const {
-    for (WhileContext* loop : loops) {
-      const auto it = loops_.find(loop->frame_name());
-      if (it == loops_.end()) continue;
-      loop->back_prop = it->second.back_prop;
-      loop->swap_memory = it->second.swap_memory;
-      if (it->second.maximum_iterations.valid())
-        loop->maximum_iterations = it->second.maximum_iterations;
+  void Apply(const proto::WhileContextDef& def) {
+    const auto it = loops_.find(prefix_ + def.context_name());
+    if (it != loops_.end()) {
+      WhileContext& loop = *it->second;
+      loop.back_prop = def.back_prop();
+      loop.swap_memory = def.swap_memory();
+      if (!def.maximum_iterations_name().empty()) {
+        const Result<Output> most =
+            graph_->FindOutput(prefix_ + def.maximum_iterations_name());
+        if (most.ok() &&
+            (most->dtype() == DType::kInt32 || most->dtype() == DType::kInt64))
+          loop.maximum_iterations = *most;
+      }
     }
+    for (const proto::ControlFlowContextDef& inner : def.nested_contexts())
+      Apply(inner);
+  }
+  void Apply(const proto::CondContextDef& def) {
+    for (const proto::ControlFlowContextDef& inner : def.nested_contexts())
+      Apply(inner);
   }
 
  private:
-  struct DescribedLoop {
-    bool back_prop, swap_memory;
-    Output maximum_iterations;  // Null if there is no such integer.
-  };
-
-  template <typename Def>
-  void ReadCollection(const proto::MetaGraphDef& def, const char* key) {
-    const auto it = def.collection_def().find(key);
-    if (it == def.collection_def().end()) return;
-    for (const std::string& bytes : it->second.bytes_list().value()) {
-      Def context;
-      if (ParseMessage(bytes, "ContextDef", &context).ok()) Read(context);
-    }
-  }
-
-  // Null if there is no such value.
-  Output Find(const std::string& name) const {
-    const Result<Output> found = graph_.FindOutput(prefix_ + name);
-    return found.ok() ? *found : Output();
-  }
-
-  void Read(const proto::WhileContextDef& def) {
-    DescribedLoop loop = {def.back_prop(), def.swap_memory(), Output()};
-    const Output most = Find(def.maximum_iterations_name());
-    if (most.valid() &&
-        (most.dtype() == DType::kInt32 || most.dtype() == DType::kInt64))
-      loop.maximum_iterations = most;
-    loops_[prefix_ + def.context_name()] = loop;
-    ReadNested(def);
-  }
-
-  // Both branches of a conditional have their pivots from one Switch.
-  void Read(const proto::CondContextDef& def) {
-    const Output pred = Find(def.pred_name()), pivot = Find(def.pivot_name());
-    const int branch = def.branch();
-    const auto is_of_branch = [branch](const Output& o) {
-      return o.valid() && o.node->op().role == OpRole::kSwitch &&
-             o.index == branch;
-    };
-    if (pred.valid() && pred.dtype() == DType::kBool && pivot.valid() &&
-        (branch == 0 || branch == 1) &&
-        pivot.node->op().role == OpRole::kIdentity &&
-        pivot.node->num_inputs() > 0 && is_of_branch(pivot.node->input(0))) {
-      const Node* const at = pivot.node->input(0).node;
-      const auto [it, is_new] = by_pivot_.emplace(at, conditionals_.size());
-      const std::string& name = def.context_name();
-      if (is_new) {  // (WriteBranch adds the last part of the name again.)
-        conditionals_.emplace_back();
-        conditionals_.back().name =
-            prefix_ + name.substr(0, std::min(name.size(), name.rfind('/')));
-        conditionals_.back().pred = pred;
-      }
-      conditionals_[it->second].pivots[branch] = pivot;
-      // (The contexts around list the values too, and come before.)
-      switches_[at] = it->second;
-      const auto& external = def.values_def().external_values();
-      for (const std::string& value : def.values_def().values())
-        if (external.count(value) == 0)
-          if (const Output o = Find(value); is_of_branch(o))
-            switches_[o.node] = it->second;
-    }
-    ReadNested(def);
-  }
-
-  template <typename Def>
-  void ReadNested(const Def& def) {
-    for (const proto::ControlFlowContextDef& inner : def.nested_contexts()) {
-      if (inner.has_while_ctxt()) Read(inner.while_ctxt());
-      if (inner.has_cond_ctxt()) Read(inner.cond_ctxt());
-    }
+  void Apply(const proto::ControlFlowContextDef& def) {
+    if (def.has_while_ctxt()) Apply(def.while_ctxt());
+    if (def.has_cond_ctxt()) Apply(def.cond_ctxt());
   }
 
   const std::string prefix_;
-  const Graph& graph_;
-  std::map<std::string, DescribedLoop> loops_;  // By frame.
-  std::vector<DescribedConditional> conditionals_;
-  std::unordered_map<const Node*, size_t> by_pivot_;  // By its Switch.
-  std::unordered_map<const Node*, size_t> switches_;  // Of the innermost.
+  Graph* graph_;
+  std::map<std::string, WhileContext*> loops_;  // By frame.
 };
+
+template <typename Def>
+void ApplyCollection(const proto::MetaGraphDef& def, const char* key,
+                     ContextReader* reader) {
+  const auto it = def.collection_def().find(key);
+  if (it == def.collection_def().end()) return;
+  for (const std::string& bytes : it->second.bytes_list().value()) {
+    Def context;
+    if (ParseMessage(bytes, "ContextDef", &context).ok())
+      reader->Apply(context);
+  }
+}
 
 }  // namespace
 
@@ -445,9 +401,10 @@ void ApplyContexts(const proto::MetaGraphDef& def, const std::string& prefix,
   if (def.collection_def().count(kWhileContexts) == 0 &&
       def.collection_def().count(kCondContexts) == 0)
     return;
-  const ContextReader reader(def, prefix, *g);
-  if (RecoverControlFlow(g, reader.conditionals()).ok())
-    reader.Apply(g->control_flow().loops());
+  if (!RecoverControlFlow(g).ok()) return;
+  ContextReader reader(prefix, g);
+  ApplyCollection<proto::WhileContextDef>(def, kWhileContexts, &reader);
+  ApplyCollection<proto::CondContextDef>(def, kCondContexts, &reader);
 }
 
 Status ApplyContexts(std::string_view meta_graph, const std::string& prefix,
