@@ -192,18 +192,22 @@ class ControlServices::StepsCall final
       owner_->Attended(session_);
       Send({BytesOf(proto::StepsResponse())});
     }
+    Result<std::vector<Tensor>> feeds{std::vector<Tensor>()};
+    if (request.has_part()) {
+      feeds_[request.call()].Add(request.part());
+    } else if (request.has_run()) {
+      feeds = feeds_[request.call()].Take(request.run().feed());
+      feeds_.erase(request.call());
+    }
+    // (From here on another thread may handle the next message.)
     owner_->port_->Defer(
         GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
           std::lock_guard<std::mutex> lock(self->mu_);
           if (!self->closed_) self->StartRead();
         })));
-    if (request.has_part()) feeds_[request.call()].Add(request.part());
     if (!request.has_run()) return;
     auto answer = [self = shared_from_this(), call = request.call()](
                       StepAnswer a) { self->Answer(call, std::move(a)); };
-    Result<std::vector<Tensor>> feeds =
-        feeds_[request.call()].Take(request.run().feed());
-    feeds_.erase(request.call());
     if (!feeds.ok()) {
       StepAnswer refused;
       StatusToProto(Annotate(feeds.status(), "feeds"),

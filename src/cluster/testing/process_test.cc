@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "cluster/server.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/process_test_util.h"
@@ -336,6 +337,10 @@ TEST_F(ProcessTest, LargeFeedsAndFetchesAreSentInParts) {
       ASSERT_EQ(six->ToVector<float>(), std::vector<float>{6});
     }
   });
+  const absl::Cleanup ends = [&] {
+    over = true;
+    other.join();
+  };
   for (int i = 0; i < 2; ++i) {
     const auto out = session.Run(
         {{x, numbers}, {word, Tensor::Scalar<std::string>("w")}, {even, flags}},
@@ -351,8 +356,6 @@ TEST_F(ProcessTest, LargeFeedsAndFetchesAreSentInParts) {
     EXPECT_EQ((*out)[1].scalar<std::string>(), "w");
     EXPECT_EQ((*out)[3].scalar<int32_t>(), kLarge);
   }
-  over = true;
-  other.join();
 }
 
 TEST_F(ProcessTest, FeedsLargerThanAMessageAreSent) {
