@@ -54,7 +54,7 @@ FuzzedRecords ReadFuzzedFile(FileFormat& format, const std::string& path,
                              const FilePosition& from) {
   FuzzedRecords out;
   if (const Status s = format.Open(path, from); !s.ok()) {
-    out.end = s.message();
+    out.end = std::string(s.message());
     return out;
   }
   size_t bytes = 0;
@@ -66,7 +66,7 @@ FuzzedRecords ReadFuzzedFile(FileFormat& format, const std::string& path,
       if (got.status().code() == StatusCode::kOutOfRange ||
           got.status().code() == StatusCode::kInternal)
         std::abort();
-      out.end = got.status().message();
+      out.end = std::string(got.status().message());
       break;
     }
     if (*got == Outcome::kEnd) break;
