@@ -19,27 +19,18 @@ ElasticReplicas::ElasticReplicas(const ElasticOptions& options,
                                  const std::string& name,
                                  const Var& global_step, SourceLoc loc)
     : options_(options),
-      replicas_(replicas),
       to_aggregate_(to_aggregate),
       global_step_(global_step) {
   const ColocateWith there(global_step.handle().node);
   VarOptions hidden;
   hidden.trainable = false;
   hidden.collections = {name};
-  next_ = Var(Nobody(), name + "_next", hidden, loc);
+  next_ = Var(ops::Fill(Constant(Tensor::Vector<int64_t>({replicas})),
+                        Constant(int64_t{-1})),
+              name + "_next", hidden, loc);
   arrived_ =
       Queue::Fifo({{DType::kInt64, {}}},
                   {.shared_name = name + "/arrived", .name = "arrived"}, loc);
-}
-
-Output ElasticReplicas::Nobody() const {
-  return ops::Fill(Constant(Tensor::Vector<int64_t>({replicas_})),
-                   Constant(int64_t{-1}));
-}
-
-Node* ElasticReplicas::Reset() const {
-  const ColocateWith there(global_step_.handle().node);
-  return next_.Assign(Nobody());
 }
 
 Node* ElasticReplicas::SetNext(const Output& step) const {

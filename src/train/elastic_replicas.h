@@ -46,8 +46,6 @@ class ElasticReplicas {
 
   // The end of a worker's step, whose gradients were computed at `step`.
   Node* Arrive(const Output& step) const;
-  // For the chief, before anything else: nobody is there.
-  Node* Reset() const;
   // For a worker: takes part from the global step on; takes part no longer.
   Node* Join() const;
   Node* Leave() const;
@@ -62,11 +60,10 @@ class ElasticReplicas {
                     Coordinator& coordinator) const;
 
  private:
-  Output Nobody() const;
   Node* SetNext(const Output& step) const;
 
   ElasticOptions options_;
-  int64_t replicas_ = 0, to_aggregate_ = 0;
+  int64_t to_aggregate_ = 0;
   Var global_step_;
   Var next_;       // int64, by worker.
   Queue arrived_;  // Of steps.

@@ -308,7 +308,6 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
   std::vector<Node*> restarted;
   for (const Summed& s : summed)
     restarted.push_back(Restart(s, ops::Cast(step.Read(loc), DType::kInt64)));
-  if (options_.elastic) restarted.push_back(elastic_.Reset());
   {
     const ControlDependencies after(restarted);
     chief_init_ = ready_.Assign(true, loc);

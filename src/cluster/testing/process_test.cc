@@ -360,8 +360,8 @@ TEST_F(ProcessTest, LargeFeedsAndFetchesAreSentInParts) {
 
 TEST_F(ProcessTest, FeedsLargerThanAMessageAreSent) {
   if (!FullTests()) GTEST_SKIP() << "it takes 5 GB; SLUICE_TEST_FULL=1 runs it";
-  for (const char* role : {"ps", "worker"})
-    cluster_.Spawn(role, "", {"SLUICE_TEST_TIMEOUT_MS=30000"});
+  Spawn("ps");
+  Spawn("worker");
   Output x = Placeholder<float>({-1}), y = Placeholder<float>({-1});
   Output both;
   {
