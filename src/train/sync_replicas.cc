@@ -60,23 +60,6 @@ Status SyncReplicas::Check(const MinimizeOptions& options) const {
   if (std::max(options_.replicas, options_.to_aggregate) > INT32_MAX)
     return wrong("at most ", INT32_MAX, " replicas and gradients, got ",
                  std::max(options_.replicas, options_.to_aggregate));
-  if (const auto& e = options_.elastic) {
-    if (e->worker < 0 || e->worker >= options_.replicas)
-      return wrong("elastic.worker from 0 to ", options_.replicas - 1, ", got ",
-                   e->worker);
-    if (e->least < 1 || e->least > options_.replicas)
-      return wrong("elastic.least from 1 to ", options_.replicas, ", got ",
-                   e->least);
-    if (!(e->lost_after_seconds > 0))
-      return wrong("elastic.lost_after_seconds above 0, got ",
-                   e->lost_after_seconds);
-    if (options_.to_aggregate > options_.replicas)
-      return wrong("at most ", options_.replicas,
-                   " gradients to aggregate in elastic training, got ",
-                   options_.to_aggregate);
-    if (!options_.discard_old_tokens)
-      return wrong("discard_old_tokens in elastic training, got false");
-  }
   if (apply_ == nullptr) return wrong("what applies gradients, got none");
   const Var& step = options.global_step;
   if (!step.valid())
@@ -162,9 +145,8 @@ Node* SyncReplicas::Add(const Summed& s, const Gradient& gradient,
 }
 
 Gradient SyncReplicas::Mean(const Summed& s) const {
-  const int64_t required = options_.elastic            ? 1
-                           : options_.to_aggregate > 0 ? options_.to_aggregate
-                                                       : options_.replicas;
+  const int64_t required =
+      options_.to_aggregate > 0 ? options_.to_aggregate : options_.replicas;
   const Output count = Constant(static_cast<int32_t>(required));
   if (!s.sparse)
     return ops::AccumulatorTakeGradient(Accumulator(s), count, s.var.dtype());
@@ -232,10 +214,6 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
                           {.shared_name = options_.name + "/sync_token_q",
                            .name = "sync_token_q"},
                           loc);
-    if (options_.elastic)
-      elastic_ =
-          ElasticReplicas(*options_.elastic, options_.replicas,
-                          options_.to_aggregate, options_.name, step, loc);
   }
   const NameScope scope(options_.name);
   std::vector<Summed> summed;
@@ -249,10 +227,6 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
     std::vector<Node*> added;
     for (size_t i = 0; i < summed.size(); ++i)
       added.push_back(Add(summed[i], grads[i].gradient, computed_at));
-    if (options_.elastic) {
-      const ControlDependencies after(added);
-      added = {elastic_.Arrive(computed_at)};
-    }
     const ControlDependencies after(added);
     train = local_step_.Assign(Token(step), loc);
   }
@@ -288,23 +262,8 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
             step.Read(loc))},
         loc);
   }
-  std::vector<Node*> joined;
-  if (options_.elastic) {
-    std::vector<Output> counts;
-    for (const Summed& s : summed) {
-      const ColocateWith with_variable(s.var.handle().node);
-      counts.push_back(ops::AccumulatorNumAccumulated(Accumulator(s)));
-    }
-    elastic_.BuildUpdates(counts);
-    present_ = elastic_.Present();
-    leave_ = elastic_.Leave();
-    joined = {elastic_.Join()};
-  }
   // The beginning.
-  {
-    const ControlDependencies after(joined);
-    local_init_ = local_step_.Assign(step.Read(loc), loc);
-  }
+  local_init_ = local_step_.Assign(step.Read(loc), loc);
   std::vector<Node*> restarted;
   for (const Summed& s : summed)
     restarted.push_back(Restart(s, ops::Cast(step.Read(loc), DType::kInt64)));
@@ -362,11 +321,6 @@ class SyncReplicas::SyncHook : public TrainingHook {
     return is_chief_ || context.is_chief() ? StartUpdates(context)
                                            : AwaitChief(context);
   }
-  Status End(TrainingContext& context) override {
-    if (replicas_->leave_ == nullptr) return OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(Session* const session, context.session());
-    return session->RunTargets({replicas_->leave_});
-  }
 
  private:
   Result<bool> IsReady(Session& session) {
@@ -387,13 +341,8 @@ class SyncReplicas::SyncHook : public TrainingHook {
     SLUICE_RETURN_IF_ERROR(session->RunTargets(
         {replicas_->local_init(), put_tokens_},
         {{token_count_, Tensor::Scalar(static_cast<int32_t>(tokens))}}));
-    Coordinator* const coordinator = context.coordinator();
-    if (o.elastic)
-      return coordinator->Start([replicas = replicas_, session, coordinator] {
-        return replicas->elastic_.RunUpdates(replicas->update_, *session,
-                                             *coordinator);
-      });
-    return StartQueueRunner(replicas_->update_runner(), *session, coordinator);
+    return StartQueueRunner(replicas_->update_runner(), *session,
+                            context.coordinator());
   }
 
   Status AwaitChief(TrainingContext& context) {
