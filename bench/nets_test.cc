@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(
                       SmallNetwork{"AlexNet", AlexNet, 63, 0.125, 0.02},
                       SmallNetwork{"Overfeat", Overfeat, 71, 0.0625, 0.02},
                       SmallNetwork{"VggA", VggA, 32, 0.125, 0.02},
-                      SmallNetwork{"GoogLeNet", GoogLeNet, 32, 0.5, 0.05, 100},
+                      SmallNetwork{"GoogLeNet", GoogLeNet, 32, 0.5, 0.02, 100},
                       SmallNetwork{"InceptionV3", InceptionV3, 75, 0.125, 0.05},
                       SmallNetwork{"ResNet50", ResNet50, 32, 0.125, 0.05}),
     [](const auto& info) { return info.param.name; });

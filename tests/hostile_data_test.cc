@@ -125,10 +125,12 @@ HOSTILE(Barriers,
                    [&] { EXPECT_NULL(barrier.Insert(key, c, {1.0f})); });
   Node* const short_row = barrier.Insert(key, 0, Tensor::Vector<float>({1}));
   const Barrier unknown = Barrier::Make({{DType::kFloat, PartialShape()}});
+  Node* const no_elements =
+      unknown.Insert(key, 0, Tensor(DType::kFloat, Shape({1, 0})));
   const Barrier bounded =
       Barrier::Make({{DType::kFloat, {2}}}, {.capacity = 3});
   Session session(g);
-  ExpectRefused(session.Run(unknown.ReadySize()), "fully");
+  ExpectRefused(session.RunTargets({no_elements}), "no elements");
   ExpectRefused(session.Run(bounded.ReadySize()), "capacity");
   ExpectRefused(session.RunTargets({short_row}), "Shape mismatch");
 }

@@ -171,8 +171,12 @@ TEST(CollectiveStepsTest, AStepPastItsDeadlineEndsThoseOfAll) {
     EXPECT_EQ(s.code(), StatusCode::kAborted) << s;
     EXPECT_THAT(s.message(), HasSubstr("/job:worker/replica:0/task:1"));
     // The third hears of it too, if there was a group.
+    // (What the others have sent may be enough for one more step, which then
+    // ends before it hears of it.)
     if (round > 0) {
-      EXPECT_EQ(members[2]->Run(1).status().code(), StatusCode::kAborted);
+      Status third = members[2]->Run(1).status();
+      if (third.ok()) third = members[2]->Run(1).status();
+      EXPECT_EQ(third.code(), StatusCode::kAborted) << third;
     }
     for (const auto& sum : RunAll(members, 2)) {
       ASSERT_TRUE(sum.ok()) << sum.status();
