@@ -396,7 +396,8 @@ void TransportBase::Disconnect(PeerId peer, const Status& why) {
   (*link)->Close();
 }
 
-std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
+std::shared_ptr<Link> TransportBase::Accept(const Hello& hello,
+                                            const Link* answered) {
   if (hello.expected != 0 && hello.expected != incarnation_) return nullptr;
   std::vector<std::shared_ptr<Link>> stale;
   std::shared_ptr<Link> link;
@@ -404,6 +405,7 @@ std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
     std::lock_guard<std::mutex> lock(mu_);
     if (state_ != kRunning) return nullptr;
     link = Find(hello.task, hello.incarnation, PlaceOf(hello.address), &stale);
+    if (answered != nullptr && link.get() != answered) return nullptr;
     if (link != nullptr) {
       uint64_t unknown = 0;
       link->incarnation.compare_exchange_strong(unknown, hello.incarnation);

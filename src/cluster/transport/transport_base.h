@@ -98,9 +98,10 @@ class TransportBase : public Transport {
   // thread of the transport.
   void Lose(Link* link, Status why);
   // The link for a peer whose hello arrived: an existing one, or a new one from
-  // MakeLink. Null if the hello is for another incarnation of this task, or
-  // during shutdown.
-  std::shared_ptr<Link> Accept(const Hello& hello);
+  // MakeLink. Null if the hello is for another incarnation of this task, during
+  // shutdown, or if it answers a link (`answered`) that is gone.
+  std::shared_ptr<Link> Accept(const Hello& hello,
+                               const Link* answered = nullptr);
   // Searches the live links; null if there is none.
   std::shared_ptr<Link> FindLink(const std::string& task, uint64_t incarnation);
   // Sets the incarnation of a link that was connected to any incarnation, or

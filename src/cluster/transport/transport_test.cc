@@ -661,6 +661,24 @@ TEST(UcxTransportTest, ShutdownSendsQueuedMessages) {
   EXPECT_EQ(a.transport->stats().tokens_sent, kTokens);
 }
 
+TEST(UcxTransportTest, AnswerToADisconnectedLinkMakesNoNewOne) {
+  if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
+  Task a(Kind::kUcx, "/job:w/task:0"), b(Kind::kUcx, "/job:w/task:1");
+  ASSERT_TRUE(EnableFailpoints("ucx.answered=delay(200)*1").ok());
+  const PeerId to = a.Connect(b);
+  ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
+  while (FailpointHits("ucx.answered") < 1)
+    std::this_thread::sleep_for(milliseconds(1));
+  a.transport->Disconnect(to, Unavailable("no longer wanted"));
+  EXPECT_EQ(a.transport->Lost(to + 1).code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(b.handler.AwaitLost(1));
+  const PeerId again = a.Connect(b);
+  ASSERT_TRUE(a.transport->SendControl(again, 2, "").ok());
+  ASSERT_TRUE(b.handler.AwaitControls(2));
+  EXPECT_EQ(a.handler.losses(), 0u);
+  DisableFailpoints();
+}
+
 TEST(GrpcTransportTest, AnAddressWithoutATaskIsALostPeer) {
   GrpcTask a((GrpcTransportOptions()));
   const PeerId to = *a.transport->Connect({"/job:w/task:1", "127.0.0.1:1", 0});

@@ -25,16 +25,18 @@ std::shared_ptr<UcxLink> UcxTransport::AcceptHello(const UcxEnvelope& envelope,
     CloseEndpoint(*endpoint);
     return nullptr;
   }
+  std::shared_ptr<Link> answered;
   if (envelope.answers != 0) {
-    bool asked = false;
     for (const std::shared_ptr<Link>& l : LiveLinks())
-      asked |=
-          static_cast<UcxLink*>(l.get())->connection_ == envelope.answers &&
-          l->task == hello.task;
-    if (!asked) return nullptr;
+      if (static_cast<UcxLink*>(l.get())->connection_ == envelope.answers &&
+          l->task == hello.task)
+        answered = l;
+    if (answered == nullptr) return nullptr;
+    (void)SLUICE_FAILPOINT("ucx.answered");
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
-    auto link = std::static_pointer_cast<UcxLink>(Accept(hello));
+    auto link =
+        std::static_pointer_cast<UcxLink>(Accept(hello, answered.get()));
     if (link == nullptr) return nullptr;
     if (link->incoming_ == 0 || link->incoming_ == envelope.connection) {
       link->incoming_ = envelope.connection;
