@@ -27,6 +27,7 @@ HOSTILE(StepsOfNothing,
         "Session::Session Session::Run Session::RunTargets Session::RunByName "
         "Session::MakeCallable Session::Callable::Run "
         "Session::Callable::RunInto Session::StartPartialRun "
+        "Session::RunAsync Session::Callable::RunAsync "
         "Session::PartialRun::Run Session::graph Session::resources "
         "Session::ListDevices Session::Reset Session::Close "
         "RunMetadata::ChromeTrace") {
@@ -86,6 +87,24 @@ HOSTILE(StepsOfNothing,
                 "results: expected room for 1, got 2");
   ExpectRefused(callable->RunInto({&two, 1}, {}),
                 "results: expected room for 1, got 0");
+  int told = 0;
+  const Session::Done refused = [&told](const Result<std::vector<Tensor>>& r) {
+    ++told;
+    ExpectRefused(r, "expected");
+  };
+  for (const Output& o : bad) {
+    session.RunAsync({{x, two}}, {y, o}, {}, refused);
+    session.RunAsync({{o, two}}, {y}, {}, refused);
+  }
+  session.RunAsync({{x, two}}, {y}, {nullptr}, refused);
+  for (const Feed& feed : BadFeeds())
+    callable->RunAsync({&feed.value, 1}, refused);
+  callable->RunAsync({}, refused);
+  Session::Callable().RunAsync({}, refused);
+  EXPECT_EQ(static_cast<size_t>(told), 2 * bad.size() + BadFeeds().size() + 3);
+  // Without a function to call there is nothing to tell.
+  session.RunAsync({{x, two}}, {y}, {}, nullptr);
+  callable->RunAsync({&two, 1}, nullptr);
   auto run = session.StartPartialRun({x}, {y});
   ASSERT_TRUE(run.ok());
   EXPECT_FALSE((*run)->Run({}, {y}).ok());
@@ -101,6 +120,7 @@ HOSTILE(StepsOfNothing,
   (void)session.Close();
   EXPECT_FALSE(session.Run({{x, two}}, y).ok());
   EXPECT_FALSE(callable->Run({two}).ok());
+  callable->RunAsync({&two, 1}, refused);
   EXPECT_FALSE((*run)->Run({{x, two}}, {y}).ok());
 }
 

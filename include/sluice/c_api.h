@@ -56,6 +56,15 @@ extern "C" {
 SL_EXPORT int32_t sl_abi_version(void);
 SL_EXPORT const char* sl_version(void); /* "0.1.0" */
 
+/* Bytes that belong to someone else. */
+typedef struct sl_string {
+  const char* data;
+  size_t size;
+} sl_string;
+/* A literal as an sl_string. */
+#define SL_TEXT(LITERAL) \
+  { (LITERAL), sizeof(LITERAL) - 1 }
+
 /* ---- Statuses ----------------------------------------------------------- */
 
 /* What went wrong; NULL if nothing did. */
@@ -85,6 +94,14 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_status_new(int32_t code,
 SL_EXPORT int32_t sl_status_code(const sl_status* status);
 SL_EXPORT const char* sl_status_message(const sl_status* status);
 SL_EXPORT void sl_status_free(sl_status* status);
+/* The first node that the message names, with the line of the program that
+ * built it. The texts are parts of the message: valid as long as the status,
+ * without a '\0' at their ends. What it does not say is {NULL, 0} or 0. */
+typedef struct sl_origin {
+  sl_string node, op, file;
+  int32_t line;
+} sl_origin;
+SL_EXPORT sl_origin sl_status_origin(const sl_status* status);
 
 /* Returns from the calling function, which returns a status, on an error. */
 #define SL_TRY(CALL)                                         \
@@ -94,15 +111,6 @@ SL_EXPORT void sl_status_free(sl_status* status);
   } while (0)
 
 /* ---- Values ------------------------------------------------------------- */
-
-/* Bytes that belong to someone else. */
-typedef struct sl_string {
-  const char* data;
-  size_t size;
-} sl_string;
-/* A literal as an sl_string. */
-#define SL_TEXT(LITERAL) \
-  { (LITERAL), sizeof(LITERAL) - 1 }
 
 /* The type of an element. */
 typedef int32_t sl_dtype;
@@ -193,6 +201,10 @@ SL_EXPORT const void* sl_tensor_data(const sl_tensor* tensor);
 SL_EXPORT void* sl_tensor_write(sl_tensor* tensor);
 /* Element i of a tensor of strings; {NULL, 0} if there is none. */
 SL_EXPORT sl_string sl_tensor_string(const sl_tensor* tensor, int64_t i);
+/* Writes it, as sl_tensor_write does. */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_tensor_set_string(sl_tensor* tensor,
+                                                        int64_t i,
+                                                        sl_string value);
 SL_EXPORT void sl_tensor_free(sl_tensor* tensor);
 
 /* Bytes that a function made. */
@@ -355,13 +367,21 @@ SL_EXPORT sl_output sl_op(sl_graph* graph, const sl_op_spec* spec);
   .after = (const sl_output[]){__VA_ARGS__}, \
   .num_after = SL_COUNT(sl_output, __VA_ARGS__)
 
-/* A constant of plain elements, which are copied. (Of strings: the op "Const"
- * with SL_ATTR_TENSOR("value", ...).) */
+/* A constant of plain elements, which are copied. */
 SL_EXPORT sl_output sl_constant(sl_graph* graph, sl_loc at, sl_dtype dtype,
                                 const int64_t* dims, int32_t rank,
                                 const void* data);
 /* SL_CONSTANT(graph, SL_FLOAT, SL_SHAPE(2, 3), numbers) */
 #define SL_CONSTANT(GRAPH, ...) sl_constant((GRAPH), SL_HERE, __VA_ARGS__)
+/* A constant of as many strings as the shape says. */
+SL_EXPORT sl_output sl_constant_strings(sl_graph* graph, sl_loc at,
+                                        const int64_t* dims, int32_t rank,
+                                        const sl_string* strings);
+/* SL_STRINGS(graph, SL_TEXT("a"), SL_TEXT("b")): a vector */
+#define SL_STRINGS(GRAPH, ...)                                                \
+  sl_constant_strings((GRAPH), SL_HERE,                                       \
+                      (const int64_t[]){SL_COUNT(sl_string, __VA_ARGS__)}, 1, \
+                      (const sl_string[]){__VA_ARGS__})
 /* A scalar of the type of a C number, which is a float, double, int, long, long
  * long or uint8_t: SL_SCALAR(graph, 0.5f). In C `true` and comparisons are int:
  * SL_SCALAR_BOOL. */
@@ -485,6 +505,22 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_gradients(
 /* SL_GRADIENTS(graph, SL_OUTPUTS(loss), SL_OUTPUTS(w, b), NULL, slopes) */
 #define SL_GRADIENTS(GRAPH, ...) sl_gradients((GRAPH), SL_HERE, __VA_ARGS__)
 
+/* The gradient of one x. If `indices` has a node, only rows of it: row i of
+ * `values` belongs to row indices[i] of x, and rows with the same index add up.
+ * Else `values` is all of it. */
+typedef struct sl_slope {
+  sl_output values;
+  sl_output indices; /* A vector of int32 or int64. */
+} sl_slope;
+/* The same, without a table of zeros for each x of which the ys read rows
+ * ("ResourceGather", "GatherV2"): ops such as "ResourceScatterSub" and
+ * "ResourceSparseApplyAdagrad" update only these rows. */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_sparse_gradients(
+    sl_graph* graph, sl_loc at, const sl_output* ys, size_t num_ys,
+    const sl_output* xs, size_t num_xs, const sl_output* dys, sl_slope* dxs);
+#define SL_SPARSE_GRADIENTS(GRAPH, ...) \
+  sl_sparse_gradients((GRAPH), SL_HERE, __VA_ARGS__)
+
 /* Builds the gradient of `node` in `graph`: from dy, one for each output (its
  * node is NULL where none flows), stores dx, one for each input (left alone:
  * none). Only until this returns may it use them. */
@@ -518,6 +554,19 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_graph_find(sl_graph* graph,
 SL_EXPORT size_t sl_graph_num_nodes(sl_graph* graph);
 SL_EXPORT sl_node* sl_graph_node(sl_graph* graph, size_t i);
 
+typedef struct sl_variable_info {
+  const char* name;
+  sl_output handle;  /* For sl_read, sl_gradients and ops. */
+  sl_dtype dtype;    /* Of its value. */
+  sl_shape shape;    /* Of its value. */
+  int32_t trainable; /* 0 or 1 */
+} sl_variable_info;
+/* Calls `each` for all variables of the graph, in the order in which they were
+ * added; `variable` and its shape are valid until it returns. */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_graph_variables(
+    sl_graph* graph, void (*each)(const sl_variable_info* variable, void* data),
+    void* data);
+
 /* NULL, 0 or an output without a node for what does not exist. */
 SL_EXPORT const char* sl_node_name(const sl_node* node);
 SL_EXPORT const char* sl_node_op(const sl_node* node);
@@ -526,11 +575,16 @@ SL_EXPORT sl_loc sl_node_loc(const sl_node* node);
 SL_EXPORT int32_t sl_node_num_inputs(const sl_node* node);
 SL_EXPORT int32_t sl_node_num_outputs(const sl_node* node);
 SL_EXPORT sl_output sl_node_input(const sl_node* node, int32_t i);
-/* An attribute; what `attr` points to belongs to the node. Tensors and lists of
- * anything but numbers are protos: sl_node_attr_proto. */
+/* An attribute; what `attr` points to belongs to the node. Of a list of
+ * anything but ints and floats, only its kind and the number of its elements:
+ * sl_node_attr_item. Tensors are protos: sl_node_attr_proto. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_node_attr(const sl_node* node,
                                                 const char* name,
                                                 sl_attr* attr);
+/* Element i of a list, as an attribute of its kind. */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_node_attr_item(const sl_node* node,
+                                                     const char* name,
+                                                     int64_t i, sl_attr* attr);
 /* A serialised AttrValue. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_node_attr_proto(const sl_node* node,
                                                       const char* name,
@@ -612,6 +666,25 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_step_run(const sl_step* step,
                                                sl_tensor* const* values,
                                                sl_tensor** results,
                                                const sl_run_options* options);
+/* The end of a run: a status, or the results, one for each fetch (NULL of a
+ * node without outputs). The status and the results are to be freed by it; the
+ * array is not. */
+typedef void (*sl_done)(sl_status* status, sl_tensor* const* results, size_t n,
+                        void* data);
+/* Begins a run for which no thread waits. This thread runs what can run at
+ * once, and returns when the rest waits for something, such as an element of a
+ * queue; the thread that ends that wait goes on. So `done` is called once, on
+ * this thread before this returns, or later on any thread, also one that is
+ * inside of another call, such as the run of another step. It may begin runs
+ * and close the session; it must not wait for another step to end, or free what
+ * a call on its thread uses. The step, its session and the values may be freed
+ * before; what `options` points to may not (but the cancellation), nor memory
+ * that is lent. If this returns a status, an argument was wrong, and `done` is
+ * not called; all other errors are the run's. (In a session with a target, a
+ * thread of its own waits for the task's answer.) */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_step_run_async(
+    const sl_step* step, sl_tensor* const* values, sl_done done, void* data,
+    const sl_run_options* options);
 SL_EXPORT void sl_step_free(sl_step* step);
 
 /* Calls `each` with the full name of each device that steps may use. */
@@ -631,6 +704,24 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_model_load(
 /* They belong to the model: to free them has no effect. */
 SL_EXPORT sl_graph* sl_model_graph(sl_model* model);
 SL_EXPORT sl_session* sl_model_session(sl_model* model);
+/* Calls `each` for the signatures: their names and methods, such as
+ * "tensorflow/serving/predict". */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_model_signatures(
+    sl_model* model,
+    void (*each)(const char* name, const char* method, void* data), void* data);
+typedef struct sl_value_info {
+  const char* name;
+  int32_t is_output; /* 0: an input. */
+  sl_output output;
+  sl_dtype dtype;
+  sl_shape shape;
+} sl_value_info;
+/* Calls `each` for the inputs and then the outputs of a signature (NULL:
+ * "serving_default"); `value` and what it points to are valid until it
+ * returns. */
+SL_EXPORT SL_MUST_CHECK sl_status* sl_model_values(
+    sl_model* model, const char* signature,
+    void (*each)(const sl_value_info* value, void* data), void* data);
 /* A value of a signature (NULL: "serving_default") by its name. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_model_input(sl_model* model,
                                                   const char* signature,

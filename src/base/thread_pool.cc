@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(int threads) {
       if (!SLUICE_FAILPOINT("thread_pool.start").error.ok())
         throw std::system_error(
             std::make_error_code(std::errc::resource_unavailable_try_again));
-      threads_.emplace_back([this] { Loop(); });
+      threads_.emplace_back([queue = queue_] { queue->Run(); });
     }
   } catch (const std::system_error&) {
     if (threads_.empty()) throw;
@@ -28,28 +28,29 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
-    stop_ = true;
+    std::lock_guard<std::mutex> lock(queue_->mu);
+    queue_->stop = true;
   }
-  wake_.notify_all();
-  for (std::thread& t : threads_) t.join();
+  queue_->wake.notify_all();
+  for (std::thread& t : threads_)
+    t.get_id() == std::this_thread::get_id() ? t.detach() : t.join();
 }
 
 void ThreadPool::Schedule(std::function<void()> fn) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
-    queue_.push_back(std::move(fn));
+    std::lock_guard<std::mutex> lock(queue_->mu);
+    queue_->functions.push_back(std::move(fn));
   }
-  wake_.notify_one();
+  queue_->wake.notify_one();
 }
 
-void ThreadPool::Loop() {
-  std::unique_lock<std::mutex> lock(mu_);
+void ThreadPool::Queue::Run() {
+  std::unique_lock<std::mutex> lock(mu);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    std::function<void()> fn = std::move(queue_.front());
-    queue_.pop_front();
+    wake.wait(lock, [this] { return stop || !functions.empty(); });
+    if (functions.empty()) return;
+    std::function<void()> fn = std::move(functions.front());
+    functions.pop_front();
     lock.unlock();
     fn();
     fn = nullptr;  // Destroys its captures outside the lock.

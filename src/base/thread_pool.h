@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -12,7 +13,9 @@
 namespace sluice {
 
 // A fixed number of threads and one queue. Owned by a session; the destructor
-// runs the queued functions and joins. Idle threads sleep. Thread-safe.
+// runs the queued functions and joins. (If one of them calls it, that thread
+// runs what is left when its function has returned.) Idle threads sleep.
+// Thread-safe.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);
@@ -24,12 +27,16 @@ class ThreadPool {
   void Schedule(std::function<void()> fn);
 
  private:
-  void Loop();
+  // What the threads use; a thread that destroys the pool outlives it.
+  struct Queue {
+    std::mutex mu;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> functions;  // GUARDED_BY(mu)
+    bool stop = false;                            // GUARDED_BY(mu)
+    void Run();
+  };
 
-  std::mutex mu_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;  // GUARDED_BY(mu_)
-  bool stop_ = false;                        // GUARDED_BY(mu_)
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
   std::vector<std::thread> threads_;
 };
 

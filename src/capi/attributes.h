@@ -20,16 +20,15 @@ inline Status OtherKind(const char* wanted, const AttrValue& got) {
   return InvalidArgument("expected ", wanted, ", got ", got.ToString());
 }
 
-// Calls fn(attribute) and adds to its error which one it is. InvalidArgument if
-// the node has none of this name.
+// Calls fn(attribute) and adds to its error which one it is. InvalidArgument,
+// in TensorFlow's words, if the node has none of this name.
 template <typename Fn>
 Status WithAttributeOf(const Node& n, const char* name, Fn&& fn) {
   SLUICE_RETURN_IF_ERROR(Given(name, "name of an attribute"));
   const AttrValue* v = n.FindAttr(name);
   if (v == nullptr)
-    return InvalidArgument("attribute '", name,
-                           "': expected one of the operation, got none; ",
-                           n.Describe());
+    return InvalidArgument("Operation '", n.name(), "' has no attr named '",
+                           name, "'.");
   const Status s = fn(*v);
   if (s.ok()) return s;
   return Status(s.code(), absl::StrCat("attribute '", name, "': ", s.message(),

@@ -1,5 +1,6 @@
 // Operations that are being described (TF_OperationDescription).
 #include <cstring>
+#include <set>
 
 #include "capi/handles.h"
 #include "graph/any_names.h"
@@ -10,7 +11,8 @@
 struct TF_OperationDescription {
   TF_Graph* graph = nullptr;
   sluice::NodeSpec spec;
-  std::vector<std::string> colocated;
+  // Names to be near: "loc:@x". Ends up as the attribute "_class".
+  std::set<std::string> colocated;
   sluice::Status mistake;
   void Note(const sluice::Status& s) {
     if (mistake.ok()) mistake = s;
@@ -22,6 +24,21 @@ using namespace sluice::capi;  // NOLINT
 
 namespace {
 
+constexpr std::string_view kColocation = "_class";
+
+// Replaces what was given before, as in TensorFlow.
+Status SetColocation(TF_OperationDescription* desc, const AttrValue& v) {
+  desc->colocated.clear();
+  if (const auto* one = v.get<std::string>()) {
+    desc->colocated.insert(*one);
+  } else if (const auto* list = v.get<AttrValue::Strings>()) {
+    desc->colocated.insert(list->begin(), list->end());
+  } else if (v.kind() != AttrKind::kNone) {
+    return InvalidArgument("expected a list of strings, got ", v.ToString());
+  }
+  return OkStatus();
+}
+
 // Sets an attribute; `value` returns it, or an error.
 template <typename Fn>
 Status SetAttribute(TF_OperationDescription* desc, const char* name,
@@ -32,6 +49,7 @@ Status SetAttribute(TF_OperationDescription* desc, const char* name,
     Result<AttrValue> v = value();
     if (!v.ok())
       return Annotate(v.status(), absl::StrCat("attribute '", name, "'"));
+    if (name == kColocation) return SetColocation(desc, *v);
     desc->spec.attrs[name] = *std::move(v);
     return OkStatus();
   });
@@ -118,14 +136,13 @@ void TF_ColocateWith(TF_OperationDescription* desc, TF_Operation* op) {
   const Status given = Given(op, "operation to colocate with");
   desc->Note(given);
   if (given.ok())
-    desc->colocated.push_back(absl::StrCat("loc:@", FromC(op)->name()));
+    desc->colocated.insert(absl::StrCat("loc:@", FromC(op)->name()));
 }
 
 void TF_SetAttrString(TF_OperationDescription* desc, const char* attr_name,
                       const void* value, size_t length) {
   (void)SetAttribute(desc, attr_name, [&]() -> Result<AttrValue> {
     if (length > 0) SLUICE_RETURN_IF_ERROR(Given(value, "value"));
-    // TensorFlow's attribute for colocation, given as a string.
     return AttrValue(std::string(static_cast<const char*>(value), length));
   });
 }
@@ -310,15 +327,9 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc,
     if (!desc->mistake.ok())
       return Annotate(desc->mistake, absl::StrCat("node '", desc->spec.name,
                                                   "' (", desc->spec.op, ")"));
-    if (!desc->colocated.empty()) {
-      // ("_class" may have been set as an attribute as well.)
-      AttrValue::Strings all = desc->colocated;
-      if (const auto it = desc->spec.attrs.find("_class");
-          it != desc->spec.attrs.end())
-        if (const auto* more = it->second.get<AttrValue::Strings>())
-          all.insert(all.begin(), more->begin(), more->end());
-      desc->spec.attrs["_class"] = std::move(all);
-    }
+    if (!desc->colocated.empty())
+      desc->spec.attrs[std::string(kColocation)] =
+          AttrValue::Strings(desc->colocated.begin(), desc->colocated.end());
     Graph& g = *desc->graph;
     std::lock_guard<std::recursive_mutex> lock(g.mutex());
     const sluice::internal::AnyNodeNames any_name;

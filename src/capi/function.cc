@@ -210,6 +210,9 @@ class BodyCopier {
       SLUICE_RETURN_IF_ERROR(body_.graph->SetShape(Output(n), in.shape()));
       body_.args.push_back(n);
       args_[in] = Output(n);
+      AttrMap& told = spec->arg_attrs.emplace_back();
+      for (const auto& [name, value] : in.node->attrs())
+        if (name.starts_with('_')) told.emplace(name, value);
       spec->arg_names.push_back(n->name());
     }
     return OkStatus();

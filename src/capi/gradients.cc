@@ -272,18 +272,20 @@ Result<std::vector<Output>> Instantiate(const TF_Graph& from,
 Status BuildLoop(const BuiltLoop& l, const std::vector<Output>& init,
                  std::vector<Output>* results) {
   Status failed;
-  const auto part = [&failed](const TF_Graph& from,
+  const auto part = [&failed](const char* scope, const TF_Graph& from,
                               const std::vector<TF_Output>& inputs,
                               const std::vector<Output>& ends) {
-    return [&](const std::vector<Output>& values) -> std::vector<Operand> {
-      Result<std::vector<Output>> made =
-          Instantiate(from, inputs, values, ends);
-      if (!made.ok()) {
-        if (failed.ok()) failed = made.status();
-        return std::vector<Operand>(ends.size(), BuildError(made.status()));
-      }
-      return {made->begin(), made->end()};
-    };
+    return
+        [&, scope](const std::vector<Output>& values) -> std::vector<Operand> {
+          const NameScope within(scope);
+          Result<std::vector<Output>> made =
+              Instantiate(from, inputs, values, ends);
+          if (!made.ok()) {
+            if (failed.ok()) failed = made.status();
+            return std::vector<Operand>(ends.size(), BuildError(made.status()));
+          }
+          return {made->begin(), made->end()};
+        };
   };
   const std::vector<Output> condition = {l.condition};
   WhileOptions options;
@@ -294,8 +296,9 @@ Status BuildLoop(const BuiltLoop& l, const std::vector<Output>& init,
         init[i].shape().Union(l.next[i].shape()));
   *results = sluice::internal::BuildWhile(
       {init.begin(), init.end()},
-      part(*l.loop->cond, l.loop->cond_inputs, condition),
-      part(*l.loop->body, l.loop->body_inputs, l.next), options, SourceLoc());
+      part("cond", *l.loop->cond, l.loop->cond_inputs, condition),
+      part("body", *l.loop->body, l.loop->body_inputs, l.next), options,
+      SourceLoc());
   SLUICE_RETURN_IF_ERROR(failed);
   return CurrentGraph().status();
 }
@@ -371,6 +374,7 @@ void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y,
     SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> xs,
                             OutputsOf(*g, x, nx, "x"));
     GradientOptions options;
+    options.op_scopes = false;  // (As TensorFlow's C++ gradients are named.)
     if (prefix != nullptr) {
       SLUICE_RETURN_IF_ERROR(CheckPrefix(*g, prefix));
       options.name = prefix;

@@ -114,8 +114,11 @@ void TF_GraphGetOpDef(TF_Graph* graph, const char* op_name,
                       TF_Buffer* output_op_def, TF_Status* status) {
   ReportOf(graph, status, [&](Graph& g) -> Status {
     SLUICE_RETURN_IF_ERROR(Given(op_name, "name of an op"));
-    SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
-                            g.function_library().LookupOp(op_name));
+    const Result<const OpDef*> found = g.function_library().LookupOp(op_name);
+    if (found.status().code() == StatusCode::kNotFound)
+      return NotFound("Op type not registered '", op_name,
+                      "' in binary: ", found.status().message());
+    SLUICE_ASSIGN_OR_RETURN(const OpDef* const op, found);
     proto::OpDef def;
     SLUICE_RETURN_IF_ERROR(ToOpDef(*op, &def));
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, SerializeProto(def));
@@ -166,6 +169,7 @@ void TF_UpdateEdge(TF_Graph* graph, TF_Output new_src, TF_Input dst,
                         n->name(), "', got ", dst.index);
     g.ForgetReaders();
     SLUICE_RETURN_IF_ERROR(g.ReplaceInput(n, dst.index, FromC(new_src)));
+    g.changed.emplace(n, dst.index);
     g.edits.fetch_add(1);
     return OkStatus();
   });

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,8 @@ struct TF_Tensor {
   // kernel's run. It is an output (small ones have no buffer that could be
   // shared), or an input in memory that is lent for the run.
   std::shared_ptr<sluice::Tensor> cell;
+  // `tensor` shows memory of the caller, who may still use it.
+  bool shows_callers = false;
   const sluice::Tensor& value() const {
     return cell != nullptr ? *cell : tensor;
   }
@@ -80,6 +83,8 @@ struct TF_Graph : sluice::Graph {
   // were built in it.
   bool part_of_loop = false;
   std::vector<std::shared_ptr<const sluice::capi::BuiltLoop>> loops;
+  // Inputs whose edges were changed.
+  std::set<std::pair<const sluice::Node*, int>> changed;
   // How often an edge was changed; readable without the mutex.
   std::atomic<int64_t> edits{0};
   // For what changes the edges of nodes that exist.

@@ -177,8 +177,27 @@ bool HasGradientInC(const std::string& op);
 // The caller's line, which the graph keeps.
 SourceLoc LineFrom(Graph& g, const sl_loc& at);
 
+// InvalidArgument if there is no function to call for each of something.
+template <typename Fn>
+Status GivenEach(Fn* each) {
+  return each != nullptr
+             ? OkStatus()
+             : InvalidArgument("each: expected a function, got null");
+}
+
+// Points into the shape.
+inline sl_shape ShapeToNative(const PartialShape& s) {
+  if (!s.rank_known()) return {nullptr, -1};
+  return {s.dims().data(), s.rank()};
+}
 Result<Shape> ShapeFromNative(const int64_t* dims, int32_t rank);
 Result<PartialShape> PartialFromNative(const int64_t* dims, int64_t rank);
+
+// The text, which is copied.
+Result<std::string> TextFromNative(const sl_string& s);
+// A tensor of strings, which are copied.
+Result<Tensor> StringsFromNative(const int64_t* dims, int32_t rank,
+                                 const sl_string* strings);
 
 // A value that is to be fed.
 Result<Tensor> FedValue(const sl_tensor* t);

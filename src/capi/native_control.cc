@@ -208,6 +208,54 @@ Status DefineIn(Graph& g, const std::string& name,
   return OkStatus();
 }
 
+// Adds the gradients, and calls store(gradient, x, dx), which returns its
+// output, for each; `none` is what failed ones stay.
+template <typename Slope, typename Fn>
+sl_status* BuiltGradients(sl_graph* graph, const sl_loc& at,
+                          const GivenOutputs& ys, const GivenOutputs& xs,
+                          const GivenOutputs& dys, Slope* dxs,
+                          const Slope& none, Fn&& store) {
+  return Outcome("gradients", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenList(dxs, xs.n, "room for the gradients"));
+    // (The results may be stored in the array of one of them.)
+    const Result<std::vector<Output>> y =
+        OutputsFromNative(ys.list, ys.n, ys.what);
+    const Result<std::vector<Output>> x =
+        OutputsFromNative(xs.list, xs.n, xs.what);
+    const Result<std::vector<Output>> dy =
+        OutputsFromNative(dys.list, dys.n, dys.what);
+    for (size_t i = 0; i < xs.n; ++i) dxs[i] = none;
+    SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
+    Graph& g = *graph->graph;
+    const std::lock_guard<std::recursive_mutex> lock(g.mutex());
+    const NativeScope here(*graph);
+    const SourceLoc loc = LineFrom(g, at);
+    SLUICE_RETURN_IF_ERROR(y.status());
+    SLUICE_RETURN_IF_ERROR(x.status());
+    SLUICE_RETURN_IF_ERROR(dy.status());
+    SLUICE_ASSIGN_OR_RETURN(const Graph* const home, HomeOf(g, *y));
+    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *x, "xs"));
+    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *dy, "dys"));
+    // (For Gradients a null one stands for ones.)
+    for (size_t i = 0; i < dy->size(); ++i)
+      if (!(*dy)[i].valid())
+        return WhyFailed(
+            g, (*dy)[i],
+            absl::StrCat("dys[", i, "]: expected an output, got none").c_str());
+    GradientOptions options;
+    options.grad_ys.assign(dy->begin(), dy->end());
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<Gradient> made,
+        Gradients(*y, {x->begin(), x->end()}, options, loc));
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Output dx = store(made[i], (*x)[i], &dxs[i]);
+      if (!dx.valid() && dx.error() >= 0)
+        return WhyFailed(g, dx, "gradient: expected an output, got none");
+    }
+    return OkStatus();
+  });
+}
+
 // Calls a gradient function in C.
 Status CallGradientInC(sl_gradient fn, void* data, GradContext& c) {
   sl_graph graph(CurrentGraph());
@@ -344,44 +392,30 @@ void sl_function_free(sl_function* function) {
 sl_status* sl_gradients(sl_graph* graph, sl_loc at, const sl_output* ys,
                         size_t num_ys, const sl_output* xs, size_t num_xs,
                         const sl_output* dys, sl_output* dxs) {
-  return Outcome("gradients", [&]() -> Status {
-    SLUICE_RETURN_IF_ERROR(GivenList(dxs, num_xs, "room for the gradients"));
-    // (The results may be stored in the array of one of them.)
-    const Result<std::vector<Output>> y = OutputsFromNative(ys, num_ys, "ys");
-    const Result<std::vector<Output>> x = OutputsFromNative(xs, num_xs, "xs");
-    const Result<std::vector<Output>> dy =
-        OutputsFromNative(dys, dys == nullptr ? 0 : num_ys, "dys");
-    for (size_t i = 0; i < num_xs; ++i) dxs[i] = {nullptr, 0};
-    SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
-    Graph& g = *graph->graph;
-    const std::lock_guard<std::recursive_mutex> lock(g.mutex());
-    const NativeScope here(*graph);
-    const SourceLoc loc = LineFrom(g, at);
-    SLUICE_RETURN_IF_ERROR(y.status());
-    SLUICE_RETURN_IF_ERROR(x.status());
-    SLUICE_RETURN_IF_ERROR(dy.status());
-    SLUICE_ASSIGN_OR_RETURN(const Graph* const home, HomeOf(g, *y));
-    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *x, "xs"));
-    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *dy, "dys"));
-    // (For Gradients a null one stands for ones.)
-    for (size_t i = 0; i < dy->size(); ++i)
-      if (!(*dy)[i].valid())
-        return WhyFailed(
-            g, (*dy)[i],
-            absl::StrCat("dys[", i, "]: expected an output, got none").c_str());
-    GradientOptions options;
-    options.grad_ys.assign(dy->begin(), dy->end());
-    SLUICE_ASSIGN_OR_RETURN(
-        const std::vector<Gradient> made,
-        Gradients(*y, {x->begin(), x->end()}, options, loc));
-    for (size_t i = 0; i < made.size(); ++i) {
-      const Output dx = Densify(made[i], (*x)[i]);
-      dxs[i] = ToNative(dx);
-      if (!dx.valid() && dx.error() >= 0)
-        return WhyFailed(g, dx, "gradient: expected an output, got none");
-    }
-    return OkStatus();
-  });
+  return BuiltGradients(graph, at, {ys, num_ys, "ys"}, {xs, num_xs, "xs"},
+                        {dys, dys == nullptr ? 0 : num_ys, "dys"}, dxs,
+                        sl_output{nullptr, 0},
+                        [](const Gradient& g, const Output& x, sl_output* dx) {
+                          const Output dense = Densify(g, x);
+                          *dx = ToNative(dense);
+                          return dense;
+                        });
+}
+
+sl_status* sl_sparse_gradients(sl_graph* graph, sl_loc at, const sl_output* ys,
+                               size_t num_ys, const sl_output* xs,
+                               size_t num_xs, const sl_output* dys,
+                               sl_slope* dxs) {
+  return BuiltGradients(graph, at, {ys, num_ys, "ys"}, {xs, num_xs, "xs"},
+                        {dys, dys == nullptr ? 0 : num_ys, "dys"}, dxs,
+                        sl_slope{{nullptr, 0}, {nullptr, 0}},
+                        [](const Gradient& g, const Output&, sl_slope* dx) {
+                          const Output& values =
+                              g.is_sparse() ? g.values : g.dense;
+                          dx->values = ToNative(values);
+                          if (g.is_sparse()) dx->indices = ToNative(g.indices);
+                          return values;
+                        });
 }
 
 sl_status* sl_register_gradient(const char* op, sl_gradient gradient,

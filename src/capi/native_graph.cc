@@ -84,11 +84,6 @@ Result<AttrValue> AttrListFrom(const From* values, int64_t count, Fn&& fn) {
   return AttrValue(std::move(list));
 }
 
-Result<std::string> OneString(const sl_string& s) {
-  SLUICE_RETURN_IF_ERROR(GivenList(s.data, s.size, "string"));
-  return std::string(s.data, s.size);
-}
-
 Result<AttrValue> AttrFrom(const sl_attr& a) {
   const auto& v = a.value;
   switch (a.kind) {
@@ -133,7 +128,7 @@ Result<AttrValue> AttrFrom(const sl_attr& a) {
       return AttrListFrom<bool>(
           v.bools, a.count, [](int32_t b) -> Result<bool> { return b != 0; });
     case SL_KIND_LIST | SL_KIND_STRING:
-      return AttrListFrom<std::string>(v.strings, a.count, OneString);
+      return AttrListFrom<std::string>(v.strings, a.count, TextFromNative);
     case SL_KIND_LIST | SL_KIND_TYPE:
       return AttrListFrom<DType>(v.types, a.count, AttrTypeFrom);
     case SL_KIND_LIST | SL_KIND_SHAPE:
@@ -145,7 +140,7 @@ Result<AttrValue> AttrFrom(const sl_attr& a) {
     case SL_KIND_LIST | SL_KIND_FUNCTION:
       return AttrListFrom<FunctionRef>(
           v.strings, a.count, [](const sl_string& s) -> Result<FunctionRef> {
-            SLUICE_ASSIGN_OR_RETURN(std::string name, OneString(s));
+            SLUICE_ASSIGN_OR_RETURN(std::string name, TextFromNative(s));
             return FunctionRef{std::move(name), nullptr};
           });
     default:
@@ -189,47 +184,97 @@ Status CheckDeclared(Graph& g, const char* op_name, const AttrMap& attrs) {
   return OkStatus();
 }
 
+// A single value of a node's attribute as a struct that points into it.
+void ViewOne(bool b, sl_attr* a) {
+  a->kind = SL_KIND_BOOL;
+  a->value.b = b ? 1 : 0;
+}
+void ViewOne(int64_t i, sl_attr* a) {
+  a->kind = SL_KIND_INT;
+  a->value.i = i;
+}
+void ViewOne(float f, sl_attr* a) {
+  a->kind = SL_KIND_FLOAT;
+  a->value.f = f;
+}
+void ViewOne(const std::string& s, sl_attr* a) {
+  a->kind = SL_KIND_STRING;
+  a->count = static_cast<int64_t>(s.size());
+  a->value.s = s.c_str();
+}
+void ViewOne(DType t, sl_attr* a) {
+  a->kind = SL_KIND_TYPE;
+  a->value.type = static_cast<sl_dtype>(t);
+}
+void ViewOne(const PartialShape& shape, sl_attr* a) {
+  const sl_shape view = ShapeToNative(shape);
+  a->kind = SL_KIND_SHAPE;
+  a->count = view.rank;
+  a->value.dims = view.dims;
+}
+void ViewOne(const FunctionRef& fn, sl_attr* a) {
+  a->kind = SL_KIND_FUNCTION;
+  a->count = static_cast<int64_t>(fn.name.size());
+  a->value.s = fn.name.c_str();
+}
+
+// Whether the attribute is a T, which it then shows.
+template <typename T>
+bool ViewIf(const AttrValue& v, sl_attr* a) {
+  const T* const one = v.get<T>();
+  if (one != nullptr) ViewOne(*one, a);
+  return one != nullptr;
+}
+// The same for a list, of which `i` is asked for; -1: the list itself.
+template <typename List>
+bool ViewListIf(const AttrValue& v, int64_t i, sl_attr* a) {
+  const List* const list = v.get<List>();
+  if (list == nullptr) return false;
+  const auto n = static_cast<int64_t>(list->size());
+  if (i >= 0 && i < n) {
+    ViewOne((*list)[static_cast<size_t>(i)], a);
+    return true;
+  }
+  ViewOne(typename List::value_type(), a);  // (For its kind.)
+  a->kind |= SL_KIND_LIST;
+  a->count = n;
+  a->value = {};
+  if constexpr (std::is_same_v<List, AttrValue::Ints>)
+    a->value.ints = list->data();
+  if constexpr (std::is_same_v<List, AttrValue::Floats>)
+    a->value.floats = list->data();
+  return true;
+}
+bool ViewListAt(const AttrValue& v, int64_t i, sl_attr* a) {
+  return ViewListIf<AttrValue::Ints>(v, i, a) ||
+         ViewListIf<AttrValue::Floats>(v, i, a) ||
+         ViewListIf<AttrValue::Bools>(v, i, a) ||
+         ViewListIf<AttrValue::Strings>(v, i, a) ||
+         ViewListIf<AttrValue::Types>(v, i, a) ||
+         ViewListIf<AttrValue::Shapes>(v, i, a) ||
+         ViewListIf<AttrValue::Functions>(v, i, a);
+}
+
 // An attribute of a node as a struct that points into it.
 Status ViewAttr(const AttrValue& v, sl_attr* a) {
-  if (const auto* i = v.get<int64_t>()) {
-    a->kind = SL_KIND_INT;
-    a->value.i = *i;
-  } else if (const auto* f = v.get<float>()) {
-    a->kind = SL_KIND_FLOAT;
-    a->value.f = *f;
-  } else if (const auto* b = v.get<bool>()) {
-    a->kind = SL_KIND_BOOL;
-    a->value.b = *b ? 1 : 0;
-  } else if (const auto* s = v.get<std::string>()) {
-    a->kind = SL_KIND_STRING;
-    a->count = static_cast<int64_t>(s->size());
-    a->value.s = s->c_str();
-  } else if (const auto* t = v.get<DType>()) {
-    a->kind = SL_KIND_TYPE;
-    a->value.type = static_cast<sl_dtype>(*t);
-  } else if (const auto* shape = v.get<PartialShape>()) {
-    a->kind = SL_KIND_SHAPE;
-    a->count = shape->rank_known() ? shape->rank() : -1;
-    a->value.dims = shape->rank_known() ? shape->dims().data() : nullptr;
-  } else if (const auto* fn = v.get<FunctionRef>()) {
-    a->kind = SL_KIND_FUNCTION;
-    a->count = static_cast<int64_t>(fn->name.size());
-    a->value.s = fn->name.c_str();
-  } else if (const auto* ints = v.get<AttrValue::Ints>()) {
-    a->kind = SL_KIND_LIST | SL_KIND_INT;
-    a->count = static_cast<int64_t>(ints->size());
-    a->value.ints = ints->data();
-  } else if (const auto* floats = v.get<AttrValue::Floats>()) {
-    a->kind = SL_KIND_LIST | SL_KIND_FLOAT;
-    a->count = static_cast<int64_t>(floats->size());
-    a->value.floats = floats->data();
-  } else {
-    return Unimplemented(
-        "expected a number, a string, a type, a shape, a function or a list of "
-        "numbers, got ",
-        v.ToString(), "; hint: sl_node_attr_proto");
-  }
-  return OkStatus();
+  if (ViewIf<int64_t>(v, a) || ViewIf<float>(v, a) || ViewIf<bool>(v, a) ||
+      ViewIf<std::string>(v, a) || ViewIf<DType>(v, a) ||
+      ViewIf<PartialShape>(v, a) || ViewIf<FunctionRef>(v, a) ||
+      ViewListAt(v, -1, a))
+    return OkStatus();
+  return Unimplemented("expected no tensors, got ", v.ToString(),
+                       "; hint: sl_node_attr_proto");
+}
+
+// Element i of one that is a list.
+Status ViewItem(const AttrValue& v, int64_t i, sl_attr* a) {
+  if (!ViewListAt(v, i, a))
+    return InvalidArgument("expected a list without tensors, got ",
+                           v.ToString());
+  if ((a->kind & SL_KIND_LIST) == 0) return OkStatus();
+  const int64_t n = a->count;
+  *a = sl_attr();
+  return InvalidArgument("expected an element of ", n, ", got ", i);
 }
 
 // Calls fn(attribute) with the graph locked, and adds to its error which one it
@@ -249,6 +294,22 @@ Status OfAttr(const sl_node* node, const char* name, Fn&& fn) {
   if (s.ok()) return s;
   return Status(s.code(), absl::StrCat("attribute '", name, "': ", s.message(),
                                        "; ", n.Describe()));
+}
+
+// An attribute of a node as fn(value, attr) shows it.
+template <typename Fn>
+sl_status* ViewedAttr(const sl_node* node, const char* name, sl_attr* attr,
+                      Fn&& fn) {
+  return Outcome("attribute", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenList(attr, 1, "room for the attribute"));
+    *attr = sl_attr();
+    return OfAttr(node, name, [&](const AttrValue& v) -> Status {
+      SLUICE_RETURN_IF_ERROR(fn(v, attr));
+      const auto it = FromNative(node)->attrs().find(name);
+      if (it != FromNative(node)->attrs().end()) attr->name = it->first.c_str();
+      return OkStatus();
+    });
+  });
 }
 
 // ---- Nodes ------------------------------------------------------------------
@@ -435,6 +496,15 @@ sl_output sl_constant(sl_graph* graph, sl_loc at, sl_dtype dtype,
   });
 }
 
+sl_output sl_constant_strings(sl_graph* graph, sl_loc at, const int64_t* dims,
+                              int32_t rank, const sl_string* strings) {
+  return BuiltIn(graph, at, [&](Graph&, SourceLoc loc) -> Result<Output> {
+    SLUICE_ASSIGN_OR_RETURN(Tensor value,
+                            StringsFromNative(dims, rank, strings));
+    return Constant(std::move(value), "", loc);
+  });
+}
+
 sl_output sl_variable(sl_graph* graph, sl_loc at, const char* name,
                       sl_output initial) {
   return BuiltIn(graph, at, [&](Graph&, SourceLoc loc) -> Result<Output> {
@@ -523,6 +593,42 @@ sl_node* sl_graph_node(sl_graph* graph, size_t i) {
   return i < nodes.size() ? ToNative(nodes[i].get()) : nullptr;
 }
 
+sl_status* sl_graph_variables(sl_graph* graph,
+                              void (*each)(const sl_variable_info* variable,
+                                           void* data),
+                              void* data) {
+  return Outcome("graph", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
+    SLUICE_RETURN_IF_ERROR(GivenEach(each));
+    std::vector<std::pair<sl_variable_info, PartialShape>> all;
+    {
+      Graph& g = *graph->graph;
+      const NativeLock lock(g.mutex());
+      OutputSet trainable;
+      if (const auto it = g.collections().find(kTrainableVariables);
+          it != g.collections().end())
+        trainable.insert(it->second.begin(), it->second.end());
+      for (const auto& n : g.nodes()) {
+        if (n->kind() != OpKind::kVarHandle &&
+            n->kind() != OpKind::kRefVariable)
+          continue;
+        const Output handle(n.get());
+        all.push_back({{n->name().c_str(),
+                        ToNative(handle),
+                        static_cast<sl_dtype>(VariableType(handle)),
+                        {nullptr, -1},
+                        trainable.contains(handle) ? 1 : 0},
+                       VariableShapeOf(handle)});
+      }
+    }
+    for (auto& [info, shape] : all) {
+      info.shape = ShapeToNative(shape);
+      each(&info, data);
+    }
+    return OkStatus();
+  });
+}
+
 // ---- Nodes ------------------------------------------------------------------
 
 const char* sl_node_name(const sl_node* node) {
@@ -551,14 +657,13 @@ sl_output sl_node_input(const sl_node* node, int32_t i) {
 }
 
 sl_status* sl_node_attr(const sl_node* node, const char* name, sl_attr* attr) {
-  return Outcome("attribute", [&]() -> Status {
-    SLUICE_RETURN_IF_ERROR(GivenList(attr, 1, "room for the attribute"));
-    *attr = sl_attr();
-    return OfAttr(node, name, [&](const AttrValue& v) -> Status {
-      const auto it = FromNative(node)->attrs().find(name);
-      if (it != FromNative(node)->attrs().end()) attr->name = it->first.c_str();
-      return ViewAttr(v, attr);
-    });
+  return ViewedAttr(node, name, attr, ViewAttr);
+}
+
+sl_status* sl_node_attr_item(const sl_node* node, const char* name, int64_t i,
+                             sl_attr* attr) {
+  return ViewedAttr(node, name, attr, [i](const AttrValue& v, sl_attr* a) {
+    return ViewItem(v, i, a);
   });
 }
 

@@ -8,7 +8,9 @@
 #include "session/session_config.h"
 
 struct sl_cancellation : sluice::capi::Tagged<7> {
-  sluice::Cancellation cancellation;
+  // Shared with asynchronous runs.
+  const std::shared_ptr<sluice::Cancellation> cancellation =
+      std::make_shared<sluice::Cancellation>();
 };
 
 // Thread-safe. Keeps its session and its graph.
@@ -71,15 +73,18 @@ namespace {
 using NativeValues = absl::InlinedVector<Tensor, 4>;
 using NewTensors = absl::InlinedVector<std::unique_ptr<sl_tensor>, 4>;
 
-// Options of a run. Without any it costs nothing.
-Status ReadRun(const sl_run_options* given, RunOptions* options) {
+// Options of a run. Without any it costs nothing. `kept` gets the cancellation
+// for a run that lasts longer than the call.
+Status ReadRun(const sl_run_options* given, RunOptions* options,
+               std::shared_ptr<Cancellation>* kept = nullptr) {
   if (given == nullptr) return OkStatus();
   sl_run_options o;
   SLUICE_RETURN_IF_ERROR(ReadSpec(given, "options of a run", &o));
   options->timeout_ms = o.timeout_ms;
   if (o.cancellation != nullptr) {
     SLUICE_RETURN_IF_ERROR(GivenHandle(o.cancellation, "cancellation"));
-    options->cancellation = &o.cancellation->cancellation;
+    options->cancellation = o.cancellation->cancellation.get();
+    if (kept != nullptr) *kept = o.cancellation->cancellation;
   }
   if (o.log != nullptr)
     options->log = [log = o.log, data = o.log_data](const std::string& text) {
@@ -112,6 +117,13 @@ void StoreValues(NativeValues* values, NewTensors* made, sl_tensor** results) {
   }
 }
 
+// Copies a value in lent memory: an input that is fetched unchanged.
+Status KeepFetched(Tensor* value) {
+  if (!value->borrowed()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(*value, value->Clone());
+  return OkStatus();
+}
+
 // Runs a step with these fed values.
 Status RunCallable(const Session::Callable& callable,
                    const NativeValues& values, size_t num_fetches,
@@ -124,11 +136,7 @@ Status RunCallable(const Session::Callable& callable,
   SLUICE_RETURN_IF_ERROR(callable.RunInto({values.data(), values.size()},
                                           {fetched.data(), fetched.size()},
                                           options));
-  // (An input that is fetched unchanged.)
-  for (Tensor& value : fetched)
-    if (value.borrowed()) {
-      SLUICE_ASSIGN_OR_RETURN(value, value.Clone());
-    }
+  for (Tensor& value : fetched) SLUICE_RETURN_IF_ERROR(KeepFetched(&value));
   StoreValues(&fetched, &made, results);
   return OkStatus();
 }
@@ -138,6 +146,37 @@ Status AddFed(const sl_tensor* value, size_t i, NativeValues* values) {
   if (!t.ok()) return Annotate(t.status(), absl::StrCat("feeds[", i, "]"));
   values->push_back(*std::move(t));
   return OkStatus();
+}
+
+// The values of a step.
+Status FedValues(const sl_step& step, sl_tensor* const* values,
+                 NativeValues* fed) {
+  SLUICE_RETURN_IF_ERROR(GivenList(values, step.num_feeds, "values"));
+  for (size_t i = 0; i < step.num_feeds; ++i)
+    SLUICE_RETURN_IF_ERROR(AddFed(values[i], i, fed));
+  return OkStatus();
+}
+
+// Tells the end of a run.
+void CallDoneInC(sl_done done, void* data,
+                 Result<std::vector<Tensor>> fetched) {
+  NewTensors made;
+  sl_status* const failed = Outcome("step", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(fetched.status());
+    made.resize(fetched->size());
+    for (size_t i = 0; i < made.size(); ++i) {
+      Tensor& value = (*fetched)[i];
+      if (!value.valid()) continue;  // Of a node without outputs.
+      SLUICE_RETURN_IF_ERROR(KeepFetched(&value));
+      made[i] = std::make_unique<sl_tensor>();
+      made[i]->value = std::move(value);
+    }
+    return OkStatus();
+  });
+  if (failed != nullptr) return done(failed, nullptr, 0, data);
+  absl::InlinedVector<sl_tensor*, 4> results;
+  for (auto& t : made) results.push_back(t.release());
+  done(nullptr, results.data(), results.size(), data);
 }
 
 // Edges of a step, which the session checks.
@@ -241,8 +280,7 @@ sl_status* sl_session_devices(sl_session* session,
                               void* data) {
   return Outcome("devices", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(GivenHandle(session, "session"));
-    if (each == nullptr)
-      return InvalidArgument("devices: expected a function, got null");
+    SLUICE_RETURN_IF_ERROR(GivenEach(each));
     SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                             session->session->ListDevices());
     for (const std::string& name : names) each(name.c_str(), data);
@@ -260,7 +298,7 @@ sl_status* sl_cancellation_new(sl_cancellation** made) {
 void sl_cancel(sl_cancellation* cancellation) {
   if (!GivenHandle(cancellation, "cancellation").ok()) return;
   (void)WithoutThrowing("cancellation", [&] {
-    cancellation->cancellation.Cancel();
+    cancellation->cancellation->Cancel();
     return OkStatus();
   });
 }
@@ -289,12 +327,34 @@ sl_status* sl_step_run(const sl_step* step, sl_tensor* const* values,
                        sl_tensor** results, const sl_run_options* options) {
   return Outcome("step", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(GivenHandle(step, "step"));
-    SLUICE_RETURN_IF_ERROR(GivenList(values, step->num_feeds, "values"));
     NativeValues fed;
-    for (size_t i = 0; i < step->num_feeds; ++i)
-      SLUICE_RETURN_IF_ERROR(AddFed(values[i], i, &fed));
+    SLUICE_RETURN_IF_ERROR(FedValues(*step, values, &fed));
     return RunCallable(step->callable, fed, step->num_fetches, results,
                        options);
+  });
+}
+
+sl_status* sl_step_run_async(const sl_step* step, sl_tensor* const* values,
+                             sl_done done, void* data,
+                             const sl_run_options* options) {
+  return Outcome("step", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenHandle(step, "step"));
+    if (done == nullptr)
+      return InvalidArgument("done: expected a function, got null");
+    NativeValues fed;
+    SLUICE_RETURN_IF_ERROR(FedValues(*step, values, &fed));
+    RunOptions read;
+    std::shared_ptr<Cancellation> cancellation;
+    SLUICE_RETURN_IF_ERROR(ReadRun(options, &read, &cancellation));
+    // (The lines that errors name are in the graph.)
+    step->callable.RunAsync(
+        {fed.data(), fed.size()},
+        [done, data, cancellation = std::move(cancellation),
+         graph = step->graph](Result<std::vector<Tensor>> fetched) {
+          CallDoneInC(done, data, std::move(fetched));
+        },
+        read);
+    return OkStatus();
   });
 }
 
@@ -327,6 +387,42 @@ sl_graph* sl_model_graph(sl_model* model) {
 }
 sl_session* sl_model_session(sl_model* model) {
   return GivenHandle(model, "saved model").ok() ? &model->session : nullptr;
+}
+
+sl_status* sl_model_signatures(sl_model* model,
+                               void (*each)(const char* name,
+                                            const char* method, void* data),
+                               void* data) {
+  return Outcome("saved model", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenHandle(model, "saved model"));
+    SLUICE_RETURN_IF_ERROR(GivenEach(each));
+    for (const auto& [name, signature] : model->model->signatures())
+      each(name.c_str(), signature.method.c_str(), data);
+    return OkStatus();
+  });
+}
+
+sl_status* sl_model_values(sl_model* model, const char* signature,
+                           void (*each)(const sl_value_info* value, void* data),
+                           void* data) {
+  return Outcome("saved model", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenHandle(model, "saved model"));
+    SLUICE_RETURN_IF_ERROR(GivenEach(each));
+    const std::string of = signature == nullptr ? kDefaultSignature : signature;
+    for (const bool is_output : {false, true}) {
+      SLUICE_ASSIGN_OR_RETURN(const auto edges, is_output
+                                                    ? model->model->Outputs(of)
+                                                    : model->model->Inputs(of));
+      for (const auto& [name, edge] : edges) {
+        const PartialShape shape = edge.shape();
+        const sl_value_info info = {
+            name.c_str(), is_output ? 1 : 0, ToNative(edge),
+            static_cast<sl_dtype>(edge.dtype()), ShapeToNative(shape)};
+        each(&info, data);
+      }
+    }
+    return OkStatus();
+  });
 }
 
 sl_status* sl_model_input(sl_model* model, const char* signature,

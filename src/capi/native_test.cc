@@ -1,6 +1,7 @@
 // The native C API: programs in C, gradients in C, handles on several threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <string>
@@ -64,6 +65,25 @@ TEST(NativeProgramTest, ResultsMayOverlapArguments) {
 }
 TEST(NativeProgramTest, AttributesThatTheOpDoesNotDeclareAreErrors) {
   EXPECT_EQ(OrNothing(sl_test_undeclared()), "");
+}
+
+TEST(NativeProgramTest, StatusesSayWhichNodeAndLine) {
+  EXPECT_EQ(OrNothing(sl_test_origins()), "");
+}
+TEST(NativeProgramTest, ConstantsAndElementsOfStrings) {
+  EXPECT_EQ(OrNothing(sl_test_strings()), "");
+}
+TEST(NativeProgramTest, ElementsOfLists) {
+  EXPECT_EQ(OrNothing(sl_test_items()), "");
+}
+TEST(NativeProgramTest, SparseSlopesUpdateRows) {
+  EXPECT_EQ(OrNothing(sl_test_sparse_slopes()), "");
+}
+TEST(NativeProgramTest, ListsVariables) {
+  EXPECT_EQ(OrNothing(sl_test_variables()), "");
+}
+TEST(NativeProgramTest, RunsForWhichNoThreadWaits) {
+  EXPECT_EQ(OrNothing(sl_test_async()), "");
 }
 
 // The message of a status, which this frees.
@@ -321,6 +341,58 @@ TEST_F(NativeTest, StepsAndBuildersOnSeveralThreads) {
   sl_step_free(step);
 }
 
+// A run begins the next from its `done`, on several threads; the session is
+// freed while the rest wait.
+TEST_F(NativeTest, AsynchronousStepsOnSeveralThreads) {
+  sl_attr types = {};
+  const sl_dtype type = SL_FLOAT;
+  types.name = "component_types";
+  types.kind = SL_KIND_TYPE | SL_KIND_LIST;
+  types.count = 1;
+  types.value.types = &type;
+  const sl_output queue = Op(graph, "FIFOQueueV2", {}, {types});
+  const sl_output x = Placeholder(2);
+  const sl_output put = Op(graph, "QueueEnqueueV2", {queue, x});
+  const sl_output take = Op(graph, "QueueDequeueV2", {queue}, {types});
+  struct Chain {
+    sl_step* step = nullptr;
+    std::atomic<int> well{0}, ended{0};
+    static void Done(sl_status* s, sl_tensor* const* results, size_t n,
+                     void* data) {
+      auto* const c = static_cast<Chain*>(data);
+      const bool ok = s == nullptr;
+      sl_status_free(s);
+      for (size_t i = 0; i < n; ++i) sl_tensor_free(results[i]);
+      if (ok) {
+        ++c->well;
+        sl_status_free(
+            sl_step_run_async(c->step, nullptr, Done, data, nullptr));
+      } else {
+        ++c->ended;
+      }
+    }
+  } chain;
+  ASSERT_EQ(
+      TakeMessage(sl_step_new(session, nullptr, 0, &take, 1, &chain.step)), "");
+  constexpr int kChains = 8, kThreads = 3, kElements = 300;
+  for (int i = 0; i < kChains; ++i)
+    ASSERT_EQ(TakeMessage(sl_step_run_async(chain.step, nullptr, Chain::Done,
+                                            &chain, nullptr)),
+              "");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kElements; ++i) (void)Run(x, {1, 2}, put);
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(chain.well, kThreads * kElements);
+  EXPECT_EQ(chain.ended, 0);
+  sl_session_free(session);  // (Closes it; the step keeps it.)
+  session = nullptr;
+  EXPECT_EQ(chain.ended, kChains);
+  sl_step_free(chain.step);
+}
+
 TEST_F(NativeTest, StepsOfOneThreadCancelledByAnother) {
   const sl_output x = Placeholder(2);
   const sl_output y = Op(graph, "Neg", {x});
@@ -396,6 +468,45 @@ TEST(NativeModelTest, RunsASignature) {
   EXPECT_EQ(sl_tensor_count(out), 3);
   EXPECT_EQ(static_cast<const float*>(sl_tensor_data(out))[2], 45);
   EXPECT_GT(sl_graph_num_nodes(sl_model_graph(model)), 0u);
+  // What there is.
+  std::vector<std::string> listed;
+  ASSERT_EQ(TakeMessage(sl_model_signatures(
+                model,
+                [](const char* name, const char* method, void* data) {
+                  static_cast<std::vector<std::string>*>(data)->push_back(
+                      std::string(name) + " " + method);
+                },
+                &listed)),
+            "");
+  EXPECT_NE(std::find(listed.begin(), listed.end(),
+                      "serving_default tensorflow/serving/predict"),
+            listed.end());
+  listed.clear();
+  ASSERT_EQ(TakeMessage(sl_model_values(
+                model, nullptr,
+                [](const sl_value_info* v, void* data) {
+                  static_cast<std::vector<std::string>*>(data)->push_back(
+                      std::string(v->is_output != 0 ? "to " : "from ") +
+                      v->name + " " + sl_dtype_name(v->dtype) + " of rank " +
+                      std::to_string(v->shape.rank));
+                },
+                &listed)),
+            "");
+  EXPECT_EQ(listed, (std::vector<std::string>{"from x float of rank 2",
+                                              "to y float of rank 2"}));
+  EXPECT_NE(TakeMessage(
+                sl_model_values(
+                    model, "none", [](const sl_value_info*, void*) {}, nullptr))
+                .find("serving_default"),
+            std::string::npos);
+  int variables = 0;
+  ASSERT_EQ(
+      TakeMessage(sl_graph_variables(
+          sl_model_graph(model),
+          [](const sl_variable_info*, void* n) { ++*static_cast<int*>(n); },
+          &variables)),
+      "");
+  EXPECT_GT(variables, 0);
   // They belong to the model.
   sl_session_free(sl_model_session(model));
   sl_graph_free(sl_model_graph(model));

@@ -2,6 +2,7 @@
 #include <array>
 #include <new>
 
+#include "absl/strings/ascii.h"
 #include "capi/native.h"
 
 namespace sluice::capi {
@@ -69,6 +70,24 @@ Result<Tensor> KeptValue(const sl_tensor* t) {
   return now;
 }
 
+Result<std::string> TextFromNative(const sl_string& s) {
+  SLUICE_RETURN_IF_ERROR(GivenList(s.data, s.size, "bytes of a string"));
+  return s.size == 0 ? std::string() : std::string(s.data, s.size);
+}
+
+Result<Tensor> StringsFromNative(const int64_t* dims, int32_t rank,
+                                 const sl_string* strings) {
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeFromNative(dims, rank));
+  const auto n = static_cast<size_t>(shape.num_elements());
+  SLUICE_RETURN_IF_ERROR(GivenList(strings, n, "strings"));
+  SLUICE_ASSIGN_OR_RETURN(Tensor value, Tensor::Make(DType::kString, shape));
+  for (size_t i = 0; i < n; ++i) {
+    SLUICE_ASSIGN_OR_RETURN(value.raw<std::string>()[i],
+                            TextFromNative(strings[i]));
+  }
+  return value;
+}
+
 sl_buffer* NewNativeBuffer(std::string bytes) {
   auto made = std::make_unique<sl_buffer>();
   made->bytes = std::move(bytes);
@@ -113,6 +132,70 @@ bool CanBeShown(const void* data, size_t size) {
          reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
 }
 
+// Copies elements that another tensor shares.
+Status OwnElements(sl_tensor* tensor) {
+  if (tensor->value.unique()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(tensor->value, tensor->value.Clone());
+  return OkStatus();
+}
+
+// Takes `text` up to `end` and `end` itself off it; all of it if it has none.
+std::string_view TakeUpTo(std::string_view end, std::string_view* text) {
+  const size_t at = text->find(end);
+  const std::string_view taken = text->substr(0, at);
+  text->remove_prefix(at == std::string_view::npos ? text->size()
+                                                   : at + end.size());
+  return taken;
+}
+sl_string TextToNative(std::string_view s) { return {s.data(), s.size()}; }
+
+// The file and the line that a text begins with: "model.c:12, ...".
+void ReadPlace(std::string_view text, sl_origin* origin) {
+  // (A file may have a colon in its name.)
+  for (size_t colon = text.find(':'); colon != std::string_view::npos;
+       colon = text.find(':', colon + 1)) {
+    int64_t line = 0;
+    for (size_t i = colon + 1;
+         i < text.size() && line <= INT32_MAX &&
+         absl::ascii_isdigit(static_cast<unsigned char>(text[i]));
+         ++i)
+      line = 10 * line + (text[i] - '0');
+    if (line == 0 || line > INT32_MAX) continue;
+    origin->file = TextToNative(text.substr(0, colon));
+    origin->line = static_cast<int32_t>(line);
+    return;
+  }
+}
+
+// What a message says in the form of Node::Describe, or of a node that could
+// not be built.
+sl_origin OriginIn(std::string_view message) {
+  sl_origin origin = {};
+  constexpr std::string_view kNode = "node '", kAt = " at ",
+                             kBuilding = "; building ", kLine = "; at ";
+  size_t begin = message.find(kNode);
+  // (Not the end of another word.)
+  while (begin != std::string_view::npos && begin > 0 &&
+         message[begin - 1] != ' ')
+    begin = message.find(kNode, begin + 1);
+  if (begin != std::string_view::npos &&
+      message.find("' (", begin) != std::string_view::npos) {
+    message.remove_prefix(begin + kNode.size());
+    origin.node = TextToNative(TakeUpTo("' (", &message));
+    origin.op = TextToNative(TakeUpTo(")", &message));
+    if (message.starts_with(kAt))
+      ReadPlace(message.substr(kAt.size()), &origin);
+    return origin;
+  }
+  if (const size_t at = message.find(kBuilding); at != std::string_view::npos) {
+    std::string_view op = message.substr(at + kBuilding.size());
+    origin.op = TextToNative(op.substr(0, op.find_first_of(";, ")));
+  }
+  if (const size_t at = message.rfind(kLine); at != std::string_view::npos)
+    ReadPlace(message.substr(at + kLine.size()), &origin);
+  return origin;
+}
+
 void StoreTensor(Tensor value, sl_tensor** made) {
   auto t = std::make_unique<sl_tensor>();
   t->value = std::move(value);
@@ -152,6 +235,12 @@ const char* sl_status_message(const sl_status* status) {
   return GivenHandle(status, "status").ok()
              ? status->message.c_str()
              : "status: expected one, got a handle of another kind";
+}
+
+sl_origin sl_status_origin(const sl_status* status) {
+  return status != nullptr && GivenHandle(status, "status").ok()
+             ? OriginIn(status->message)
+             : sl_origin();
 }
 
 void sl_status_free(sl_status* status) {
@@ -264,16 +353,8 @@ sl_status* sl_tensor_strings(const int64_t* dims, int32_t rank,
                              const sl_string* strings, sl_tensor** made) {
   return Outcome("tensor", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(GivenRoom(made));
-    SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeFromNative(dims, rank));
-    const auto n = static_cast<size_t>(shape.num_elements());
-    SLUICE_RETURN_IF_ERROR(GivenList(strings, n, "strings"));
-    SLUICE_ASSIGN_OR_RETURN(Tensor value, Tensor::Make(DType::kString, shape));
-    for (size_t i = 0; i < n; ++i) {
-      SLUICE_RETURN_IF_ERROR(
-          GivenList(strings[i].data, strings[i].size, "bytes of a string"));
-      if (strings[i].size > 0)
-        value.raw<std::string>()[i].assign(strings[i].data, strings[i].size);
-    }
+    SLUICE_ASSIGN_OR_RETURN(Tensor value,
+                            StringsFromNative(dims, rank, strings));
     StoreTensor(std::move(value), made);
     return OkStatus();
   });
@@ -310,11 +391,8 @@ void* sl_tensor_write(sl_tensor* tensor) {
   if (!GivenHandle(tensor, "tensor").ok() || tensor->lent != nullptr ||
       !IsPlain(tensor->value.dtype()))
     return nullptr;
-  const Status own = WithoutThrowing("tensor", [&]() -> Status {
-    if (tensor->value.unique()) return OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(tensor->value, tensor->value.Clone());
-    return OkStatus();
-  });
+  const Status own =
+      WithoutThrowing("tensor", [&] { return OwnElements(tensor); });
   return own.ok() ? tensor->value.raw() : nullptr;
 }
 
@@ -325,6 +403,22 @@ sl_string sl_tensor_string(const sl_tensor* tensor, int64_t i) {
     return {nullptr, 0};
   const std::string& s = tensor->value.raw<std::string>()[i];
   return {s.data(), s.size()};
+}
+
+sl_status* sl_tensor_set_string(sl_tensor* tensor, int64_t i, sl_string value) {
+  return Outcome("tensor", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(GivenHandle(tensor, "tensor"));
+    if (tensor->value.dtype() != DType::kString)
+      return InvalidArgument("tensor: expected one of strings, got ",
+                             DTypeName(tensor->value.dtype()));
+    if (i < 0 || i >= tensor->value.num_elements())
+      return InvalidArgument("element: expected one of ",
+                             tensor->value.num_elements(), ", got ", i);
+    SLUICE_ASSIGN_OR_RETURN(std::string text, TextFromNative(value));
+    SLUICE_RETURN_IF_ERROR(OwnElements(tensor));
+    tensor->value.raw<std::string>()[i] = std::move(text);
+    return OkStatus();
+  });
 }
 
 void sl_tensor_free(sl_tensor* tensor) {

@@ -383,9 +383,9 @@ void TF_OperationGetAttrShape(TF_Operation* oper, const char* attr_name,
   WithAttribute(oper, attr_name, status, [&](const AttrValue& v) -> Status {
     const auto* s = v.get<PartialShape>();
     if (s == nullptr) return OtherKind("a shape", v);
-    if (num_dims > 0) SLUICE_RETURN_IF_ERROR(Given(value, "room for sizes"));
-    for (int i = 0; i < std::min(s->rank(), num_dims); ++i)
-      value[i] = s->dim(i);
+    const int n = std::min(s->rank(), num_dims);  // (-1: an unknown rank.)
+    if (n > 0) SLUICE_RETURN_IF_ERROR(Given(value, "room for sizes"));
+    for (int i = 0; i < n; ++i) value[i] = s->dim(i);
     return OkStatus();
   });
 }
@@ -494,7 +494,19 @@ void TF_OperationToNodeDef(TF_Operation* oper, TF_Buffer* output_node_def,
     SLUICE_RETURN_IF_ERROR(Given(oper, "operation"));
     const Node& n = *FromC(oper);
     const OperationLock lock(n.graph()->mutex());
-    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ExportNodeDef(n));
+    SLUICE_ASSIGN_OR_RETURN(std::string bytes, ExportNodeDef(n));
+    const auto& changed = GraphOf(&n)->changed;
+    auto it = changed.lower_bound({&n, 0});
+    if (it == changed.end() || it->first != &n)
+      return Fill(output_node_def, bytes);
+    // (TensorFlow names the output of an edge that TF_UpdateEdge set, also if
+    // it is the first: "x:0".)
+    proto::NodeDef def;
+    SLUICE_RETURN_IF_ERROR(ParseMessage(bytes, "NodeDef", &def));
+    for (; it != changed.end() && it->first == &n; ++it)
+      if (n.input(it->second).index == 0)
+        def.mutable_input(it->second)->append(":0");
+    SLUICE_ASSIGN_OR_RETURN(bytes, SerializeProto(def));
     return Fill(output_node_def, bytes);
   });
 }

@@ -446,14 +446,18 @@ struct NamedStep {
   }
 };
 
-Result<NamedStep> Named(TF_DeprecatedSession* s, const char** inputs,
-                        int ninputs, const char** outputs, int noutputs,
-                        const char** targets, int ntargets) {
+// `call`: what TensorFlow's error for a session without a graph names.
+Result<NamedStep> Named(TF_DeprecatedSession* s, const char* call,
+                        const char** inputs, int ninputs, const char** outputs,
+                        int noutputs, const char** targets, int ntargets) {
   SLUICE_RETURN_IF_ERROR(Given(s, "session"));
   SLUICE_RETURN_IF_ERROR(GivenArray(inputs, ninputs, "inputs"));
   SLUICE_RETURN_IF_ERROR(GivenArray(outputs, noutputs, "outputs"));
   SLUICE_RETURN_IF_ERROR(GivenArray(targets, ntargets, "targets"));
   std::lock_guard<std::recursive_mutex> lock(s->graph->mutex());
+  if (s->graph->nodes().empty())
+    return InvalidArgument("Session was not created with a graph before ", call,
+                           "!");
   NamedStep step;
   for (int i = 0; i < ninputs; ++i) {
     SLUICE_ASSIGN_OR_RETURN(const Output o,
@@ -703,9 +707,10 @@ void TF_Run(TF_DeprecatedSession* session, const TF_Buffer* run_options,
             TF_Buffer* run_metadata, TF_Status* status) {
   Report(status, "step", [&]() -> Status {
     Clear(outputs, noutputs);
-    SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
-                            Named(session, input_names, ninputs, output_names,
-                                  noutputs, target_oper_names, ntargets));
+    SLUICE_ASSIGN_OR_RETURN(
+        const NamedStep step,
+        Named(session, "Run()", input_names, ninputs, output_names, noutputs,
+              target_oper_names, ntargets));
     return RunStep(session->session, run_options, step.Arguments(), inputs,
                    outputs, run_metadata);
   });
@@ -717,9 +722,10 @@ void TF_PRunSetup(TF_DeprecatedSession* session, const char** input_names,
                   const char** handle, TF_Status* status) {
   Report(status, "partial run", [&]() -> Status {
     if (handle != nullptr) *handle = nullptr;
-    SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
-                            Named(session, input_names, ninputs, output_names,
-                                  noutputs, target_oper_names, ntargets));
+    SLUICE_ASSIGN_OR_RETURN(
+        const NamedStep step,
+        Named(session, "PRunSetup()", input_names, ninputs, output_names,
+              noutputs, target_oper_names, ntargets));
     return Setup(session->session, step.Arguments(), handle);
   });
 }
@@ -730,9 +736,10 @@ void TF_PRun(TF_DeprecatedSession* session, const char* handle,
              const char** target_oper_names, int ntargets, TF_Status* status) {
   Report(status, "partial run", [&]() -> Status {
     Clear(outputs, noutputs);
-    SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
-                            Named(session, input_names, ninputs, output_names,
-                                  noutputs, target_oper_names, ntargets));
+    SLUICE_ASSIGN_OR_RETURN(
+        const NamedStep step,
+        Named(session, "PRun()", input_names, ninputs, output_names, noutputs,
+              target_oper_names, ntargets));
     return RunStage(session->session, handle, step.Arguments(), inputs,
                     outputs);
   });

@@ -329,6 +329,175 @@ TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
 }
 
 // A config has the meaning that it has in Python.
+// The names in an operation's attribute "_class".
+std::string ColocatedWith(TF_Operation* op, TF_Status* status) {
+  const TF_AttrMetadata m = TF_OperationGetAttrMetadata(op, "_class", status);
+  if (TF_GetCode(status) != TF_OK) return TF_Message(status);
+  const auto n = static_cast<size_t>(m.list_size);
+  std::vector<void*> values(n);
+  std::vector<size_t> lengths(n);
+  std::vector<char> storage(static_cast<size_t>(m.total_size));
+  TF_OperationGetAttrStringList(op, "_class", values.data(), lengths.data(),
+                                static_cast<int>(n), storage.data(),
+                                storage.size(), status);
+  std::string all;
+  for (size_t i = 0; i < n; ++i)
+    all += std::string(static_cast<char*>(values[i]), lengths[i]) + " ";
+  return all;
+}
+
+TEST_F(CApiTest, ColocationIsASetThatAnAttributeReplaces) {
+  TF_Operation* const a = Placeholder(graph, "a");
+  TF_Operation* const b = Placeholder(graph, "b");
+  const char* const names[] = {"loc:@b", "loc:@a", "loc:@b"};
+  const size_t lengths[] = {6, 6, 6};
+  const auto set = [&](TF_OperationDescription* d, int n) {
+    TF_SetAttrStringList(
+        d, "_class", reinterpret_cast<const void* const*>(names), lengths, n);
+  };
+  const auto finish = [&](TF_OperationDescription* d) {
+    TF_AddInput(d, {a, 0});
+    return ColocatedWith(TF_FinishOperation(d, status), status);
+  };
+  TF_OperationDescription* d = TF_NewOperation(graph, "Neg", "n1");
+  set(d, 3);
+  EXPECT_EQ(finish(d), "loc:@a loc:@b ");
+  d = TF_NewOperation(graph, "Neg", "n2");
+  set(d, 1);
+  TF_ColocateWith(d, a);
+  EXPECT_EQ(finish(d), "loc:@a loc:@b ");
+  d = TF_NewOperation(graph, "Neg", "n3");
+  TF_ColocateWith(d, a);
+  set(d, 1);
+  EXPECT_EQ(finish(d), "loc:@b ");
+  d = TF_NewOperation(graph, "Neg", "n4");
+  TF_ColocateWith(d, b);
+  set(d, 0);
+  EXPECT_EQ(finish(d), "Operation 'n4' has no attr named '_class'.");
+  d = TF_NewOperation(graph, "Neg", "n5");
+  TF_ColocateWith(d, b);
+  TF_SetAttrValueProto(d, "_class", "", 0, status);
+  EXPECT_EQ(finish(d), "Operation 'n5' has no attr named '_class'.");
+  d = TF_NewOperation(graph, "Neg", "n6");
+  TF_SetAttrInt(d, "_class", 3);
+  TF_AddInput(d, {a, 0});
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+}
+
+// The bytes of what `fill` stores in a buffer.
+template <typename Fn>
+std::string BytesOf(Fn&& fill) {
+  TF_Buffer* const b = TF_NewBuffer();
+  fill(b);
+  std::string bytes(static_cast<const char*>(b->data), b->length);
+  TF_DeleteBuffer(b);
+  return bytes;
+}
+
+TEST_F(CApiTest, AChangedEdgeNamesItsOutput) {
+  TF_Operation* const a = Placeholder(graph, "first");
+  TF_Operation* const b = Placeholder(graph, "second");
+  TF_Operation* const sum = Binary(graph, "AddV2", "sum", {a, 0}, {a, 0});
+  const auto def = [&] {
+    return BytesOf(
+        [&](TF_Buffer* b) { TF_OperationToNodeDef(sum, b, status); });
+  };
+  EXPECT_EQ(def().find("first:0"), std::string::npos);
+  TF_UpdateEdge(graph, {b, 0}, {sum, 1}, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_NE(def().find("second:0"), std::string::npos);
+  EXPECT_EQ(def().find("first:0"), std::string::npos);
+}
+
+TEST_F(CApiTest, ShapesOfUnknownRankNeedNoRoom) {
+  TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "x");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", nullptr, -1);
+  TF_Operation* const x = TF_FinishOperation(d, status);
+  TF_OperationGetAttrShape(x, "shape", nullptr, 10, status);
+  EXPECT_TRUE(Ok());
+}
+
+TEST_F(CApiTest, UnknownOpsAreToldInTensorFlowsWords) {
+  TF_Buffer* const b = TF_NewBuffer();
+  TF_GraphGetOpDef(graph, "NoSuchOp", b, status);
+  EXPECT_EQ(TF_GetCode(status), TF_NOT_FOUND);
+  EXPECT_EQ(std::string(TF_Message(status))
+                .find("Op type not registered 'NoSuchOp' in binary"),
+            0u);
+  TF_DeleteBuffer(b);
+}
+
+TEST_F(CApiTest, ImportKeepsTheOrderOfControlInputs) {
+  TF_Operation* const a = Placeholder(graph, "a");
+  TF_Operation* const b = Placeholder(graph, "b");
+  TF_OperationDescription* d = TF_NewOperation(graph, "NoOp", "after");
+  TF_AddControlInput(d, a);
+  TF_AddControlInput(d, b);
+  TF_FinishOperation(d, status);
+  const std::string bytes =
+      BytesOf([&](TF_Buffer* b) { TF_GraphToGraphDef(graph, b, status); });
+  TF_Buffer* const def = TF_NewBufferFromString(bytes.data(), bytes.size());
+  TF_ImportGraphDefOptions* const o = TF_NewImportGraphDefOptions();
+  TF_ImportGraphDefOptionsSetPrefix(o, "copy");
+  TF_ImportGraphDefOptionsRemapControlDependency(o, "a", a);
+  TF_GraphImportGraphDef(graph, def, o, status);
+  ASSERT_TRUE(Ok());
+  TF_DeleteImportGraphDefOptions(o);
+  TF_DeleteBuffer(def);
+  TF_Operation* after[2] = {nullptr, nullptr};
+  EXPECT_EQ(TF_OperationGetControlInputs(
+                TF_GraphOperationByName(graph, "copy/after"), after, 2),
+            2);
+  EXPECT_EQ(after[0], a);
+  EXPECT_EQ(after[1], TF_GraphOperationByName(graph, "copy/b"));
+}
+
+TEST_F(CApiTest, GradientsAndLoopsHaveTensorFlowsNames) {
+  TF_Operation* const a = Placeholder(graph, "a");
+  TF_Operation* const square = Binary(graph, "Mul", "square", {a, 0}, {a, 0});
+  TF_Output y = {square, 0}, x = {a, 0}, dx = {nullptr, 0};
+  TF_AddGradientsWithPrefix(graph, "slopes", &y, 1, &x, 1, nullptr, status,
+                            &dx);
+  ASSERT_TRUE(Ok());
+  for (const char* name : {"slopes/OnesLike", "slopes/Mul"})
+    EXPECT_NE(TF_GraphOperationByName(graph, name), nullptr) << name;
+  TF_WhileParams loop = TF_NewWhile(graph, &x, 1, status);
+  loop.name = "loop";
+  loop.cond_output = {
+      Binary(loop.cond_graph, "Less", "small", loop.cond_inputs[0],
+             {Constant(loop.cond_graph, "limit", 5), 0}),
+      0};
+  loop.body_outputs[0] = {
+      Binary(loop.body_graph, "AddV2", "next", loop.body_inputs[0],
+             {Constant(loop.body_graph, "one", 1), 0}),
+      0};
+  TF_Output out = {nullptr, 0};
+  TF_FinishWhile(&loop, status, &out);
+  ASSERT_TRUE(Ok());
+  for (const char* name : {"loop/cond/limit", "loop/cond/small",
+                           "loop/body/one", "loop/body/next"})
+    EXPECT_NE(TF_GraphOperationByName(graph, name), nullptr) << name;
+  EXPECT_EQ(Run(x, 1.5f, out), 5.5f);
+}
+
+TEST_F(CApiTest, ArgumentsOfFunctionsKeepTheirHiddenAttributes) {
+  TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "x");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrString(d, "_told", "some value", 10);
+  const TF_Output in = {TF_FinishOperation(d, status), 0};
+  TF_Function* const f =
+      TF_GraphToFunction(graph, "f", 0, -1, nullptr, 1, &in, 0, nullptr,
+                         nullptr, nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  const std::string def =
+      BytesOf([&](TF_Buffer* b) { TF_FunctionToFunctionDef(f, b, status); });
+  EXPECT_NE(def.find("_told"), std::string::npos);
+  EXPECT_NE(def.find("some value"), std::string::npos);
+  TF_DeleteFunction(f);
+}
+
 TEST_F(CApiTest, ConfigNamesDevicesAndOptimisations) {
   // device_count { key: "EMU" value: 2 } device_count { key: "CPU" value: 3 }
   // graph_options { optimizer_options { opt_level: L0 } }

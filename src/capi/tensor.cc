@@ -147,6 +147,7 @@ Result<std::unique_ptr<TF_Tensor>> Wrap(TF_DataType dtype, const int64_t* dims,
     auto* buffer = new ForeignBuffer(memory->data, memory->len, memory->Take());
     SLUICE_ASSIGN_OR_RETURN(
         t->tensor, Tensor::MakeView(t->dtype, t->shape, buffer, memory->data));
+    t->shows_callers = true;
     return t;
   }
   SLUICE_ASSIGN_OR_RETURN(t->tensor, Tensor::Make(t->dtype, t->shape));
@@ -212,8 +213,8 @@ TF_Tensor* TF_AllocateTensor(TF_DataType dtype, const int64_t* dims,
 
 TF_Tensor* TF_TensorMaybeMove(TF_Tensor* tensor) {
   if (tensor == nullptr || tensor->strings != nullptr ||
-      tensor->cell != nullptr || !tensor->tensor.valid() ||
-      !tensor->tensor.unique())
+      tensor->cell != nullptr || tensor->shows_callers ||
+      !tensor->tensor.valid() || !tensor->tensor.unique())
     return nullptr;
   auto* moved = new TF_Tensor(*tensor);
   tensor->tensor = Tensor();

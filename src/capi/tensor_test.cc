@@ -40,6 +40,17 @@ TEST_F(CTensorTest, BitcastOfAMovedTensorIsRefused) {
   for (TF_Tensor* one : {t, moved, to}) TF_DeleteTensor(one);
 }
 
+TEST_F(CTensorTest, MemoryOfTheCallerIsNotMoved) {
+  alignas(64) static float data[6] = {1, 2, 3, 4, 5, 6};
+  const int64_t dims[] = {6};
+  const auto keep = [](void*, size_t, void*) {};
+  TF_Tensor* t =
+      TF_NewTensor(TF_FLOAT, dims, 1, data, sizeof(data), keep, nullptr);
+  EXPECT_EQ(TF_TensorMaybeMove(t), nullptr);
+  EXPECT_EQ(TF_TensorData(t), data);
+  TF_DeleteTensor(t);
+}
+
 TEST_F(CTensorTest, StringsAreAssignedAndMoved) {
   const std::string text(100, 'x');
   TF_TString a, b, view;
@@ -114,6 +125,14 @@ TEST_F(CNamedTest, InputsOfAStepStayTheCallers) {
     TF_DeleteTensor(out);
   }
   TF_DeleteTensor(in);
+}
+
+TEST_F(CNamedTest, WithoutAGraphNothingRuns) {
+  TF_Run(session_, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, nullptr,
+         0, nullptr, status_);
+  EXPECT_EQ(Code(), TF_INVALID_ARGUMENT);
+  EXPECT_STREQ(TF_Message(status_),
+               "Session was not created with a graph before Run()!");
 }
 
 TEST_F(CNamedTest, FailedCallsLeaveNullResults) {

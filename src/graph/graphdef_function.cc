@@ -458,7 +458,7 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
                                : ArgName(spec.arg_names, i, "arg", &taken);
     AddArg(args[a], a->output_type(0),
            def.mutable_signature()->add_input_arg());
-    AttrMap told;
+    AttrMap told = i < spec.arg_attrs.size() ? spec.arg_attrs[i] : AttrMap();
     if (a->output_shape(0).rank_known())
       told[kOutputShapesAttr] = AttrValue::Shapes{a->output_shape(0)};
     for (const char* name : {kHandleTypes, kHandleShapes})

@@ -34,6 +34,8 @@ struct FunctionSpec {
   std::vector<std::string> result_names;  // The same.
   std::string description;
   AttrMap attrs;  // Further attributes: _noinline.
+  // Further attributes of arguments; may be short.
+  std::vector<AttrMap> arg_attrs = {};
   // Of control results; else their nodes'.
   std::vector<std::string> control_names = {};
   // arg_names and result_names are complete, valid and unique: taken as is.

@@ -468,12 +468,11 @@ class Importer {
       }
     }
     for (const Edge& e : controls(i)) {
-      if (e.source < 0) continue;
-      spec.control_inputs.push_back(pending(e.source).node);
-      depends = true;
+      const bool mapped = e.source < 0;
+      spec.control_inputs.push_back(mapped ? MappedBy(e).node
+                                           : pending(e.source).node);
+      depends = depends || !mapped;
     }
-    for (const Edge& e : controls(i))
-      if (e.source < 0) spec.control_inputs.push_back(MappedBy(e).node);
     // Other nodes run after these already.
     if (!depends)
       spec.control_inputs.insert(spec.control_inputs.end(),

@@ -11,6 +11,8 @@
 
 namespace sluice {
 
+class FunctionLibrary;  // graph/function.h
+
 // Ops that read elements and wait for them; the handle is input 0, the key or
 // the keys are input 1.
 bool ReadsStore(const Node& n);

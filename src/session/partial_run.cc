@@ -70,7 +70,7 @@ Session::PartialRun::~PartialRun() {
   stage_->execution->Stop(
       Cancelled("partial run: expected it to exist until its ops are done, got "
                 "its destruction"));
-  state_->End(*stage_->compiled, std::move(stage_->execution));
+  state_->End(*stage_->compiled, stage_->execution, /*calls_done=*/false);
 }
 
 Result<std::vector<Tensor>> Session::PartialRun::Run(

@@ -378,21 +378,19 @@ Result<std::shared_ptr<Step>> Session::State::Begin(Compiled& c,
   return e;
 }
 
-void Session::State::End(Compiled& c, std::shared_ptr<Step> e) {
+void Session::State::End(Compiled& c, std::shared_ptr<Step>& e,
+                         bool calls_done) {
   e->Finish();
   std::lock_guard<std::mutex> lock(running_mu);
+  calling += calls_done ? 1 : 0;
   Remove(e.get());
-  c.idle.push_back(std::move(e));
+  c.idle.push_back(std::exchange(e, nullptr));
 }
 
 Status Session::State::RunStep(Compiled& c, std::span<const Tensor> feeds,
                                std::span<Tensor> results, const RunOptions& run,
                                RunMetadata* metadata) {
-  if (feeds.size() != c.args.size())
-    return InvalidArgument("feeds: expected ", c.args.size(), ", got ",
-                           feeds.size());
-  for (size_t i = 0; i < feeds.size(); ++i)
-    SLUICE_RETURN_IF_ERROR(c.CheckFeed(i, feeds[i]));
+  SLUICE_RETURN_IF_ERROR(c.CheckFeeds(feeds));
   const bool measured = metadata != nullptr;
   const bool shown = measured && run.partition_graphs;
   std::vector<std::string> graphs;
@@ -427,14 +425,8 @@ Status Session::State::RunStep(Compiled& c, std::span<const Tensor> feeds,
                         [&e] { e->Cancel(CancelledByCaller()); });
     status = e->Run(c.args, feeds);
   }
-  const auto fetches = static_cast<uint32_t>(c.signature.fetches.size());
-  for (uint32_t i = 0; status.ok() && i < fetches; ++i)
-    if (e->result(i) == nullptr) status = e->MissingResult(i);
-  if (status.ok())
-    c.Return(results, [&e](size_t i) -> Tensor&& {
-      return std::move(*e->result(static_cast<uint32_t>(i)));
-    });
-  End(c, std::move(e));
+  if (status.ok()) status = c.TakeResults(*e, results);
+  End(c, e, /*calls_done=*/false);
 
   if (measured) {
     *metadata = RunMetadata();
@@ -490,8 +482,10 @@ Session::Session(const std::string& target, Graph& graph,
 
 Session::~Session() {
   (void)Close();
+  if (state_->InDone()) return;
+  DriveWaiting();
   std::unique_lock<std::mutex> lock(state_->running_mu);
-  state_->idle_cv.wait(lock, [this] { return state_->running.empty(); });
+  state_->idle_cv.wait(lock, [this] { return state_->NothingRuns(); });
   // (The caller may destroy a partial run meanwhile, in another thread.)
   const absl::flat_hash_map<Step*, std::shared_ptr<Step>> resting =
       state_->resting;
@@ -618,6 +612,18 @@ Result<Session::Callable> Session::MakeCallable(
   return callable;
 }
 
+Status Session::Callable::CheckReady() const {
+  if (compiled_ == nullptr)
+    return FailedPrecondition(
+        "callable: expected one made by MakeCallable, got an empty one");
+  return state_->CheckReady();
+}
+
+Result<std::shared_ptr<Session::Compiled>> Session::Callable::Current() const {
+  if (state_->IsCurrent(*compiled_)) return compiled_;
+  return state_->Cached(compiled_->asked, compiled_->purpose);
+}
+
 Result<std::vector<Tensor>> Session::Callable::Run(
     std::span<const Tensor> feeds, const RunOptions& options,
     RunMetadata* metadata) const {
@@ -631,18 +637,13 @@ Status Session::Callable::RunInto(std::span<const Tensor> feeds,
                                   std::span<Tensor> results,
                                   const RunOptions& options,
                                   RunMetadata* metadata) const {
-  if (compiled_ == nullptr)
-    return FailedPrecondition(
-        "callable: expected one made by MakeCallable, got an empty one");
-  SLUICE_RETURN_IF_ERROR(state_->CheckReady());
+  SLUICE_RETURN_IF_ERROR(CheckReady());
   if (results.size() != compiled_->asked.fetches.size())
     return InvalidArgument("results: expected room for ",
                            compiled_->asked.fetches.size(), ", got ",
                            results.size());
   if (!state_->IsCurrent(*compiled_)) [[unlikely]] {
-    SLUICE_ASSIGN_OR_RETURN(
-        const std::shared_ptr<Compiled> now,
-        state_->Cached(compiled_->asked, compiled_->purpose));
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Compiled> now, Current());
     return state_->RunAsAsked(*now, feeds, results, options, metadata);
   }
   return state_->RunAsAsked(*compiled_, feeds, results, options, metadata);

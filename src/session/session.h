@@ -149,7 +149,8 @@ class Session {
   explicit Session(const std::string& target, Graph& graph = CurrentGraph(),
                    SessionOptions options = {});
   // Closes, then waits until nothing of its steps and partial runs runs on any
-  // thread.
+  // thread, and every `done` of RunAsync has returned. (Within such a `done` it
+  // closes, and does not wait.)
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -203,6 +204,23 @@ class Session {
                                 const std::vector<Output>& fetches,
                                 const std::vector<Node*>& targets = {});
 
+  // Called once with the fetched values of a step, or its error. Null: nobody
+  // is told.
+  using Done = std::function<void(Result<std::vector<Tensor>>)>;
+  // Begins a step for which no thread waits. This thread runs what can run at
+  // once, and returns when the rest waits for something, such as an element of
+  // a queue or another device; the thread that ends that wait goes on. So
+  // `done` is called on this thread before this returns, which it always is
+  // for an error in the arguments, or later on any thread, also one that is
+  // running another step, or closing the session. No lock is held. It may begin
+  // steps and close the session, but must not throw, or wait for another step
+  // to end. (In a session with a target, a thread of its own waits for the
+  // task's answer.) Of the options, all but `trace` and `partition_graphs`
+  // apply.
+  void RunAsync(const Feeds& feeds, const std::vector<Output>& fetches,
+                const std::vector<Node*>& targets, Done done,
+                const RunOptions& options = {});
+
   class PartialRun;
   // A step that is fed in stages. `feeds` and `fetches` list everything that
   // any stage will feed or fetch. A node without outputs must be a target, not
@@ -236,6 +254,7 @@ class Session {
   struct State;
   enum class Purpose : uint8_t;
   struct Compiled;
+  struct AsyncRun;
   std::shared_ptr<State> state_;
 };
 
@@ -255,9 +274,16 @@ class Session::Callable {
   Status RunInto(std::span<const Tensor> feeds, std::span<Tensor> results,
                  const RunOptions& options = {},
                  RunMetadata* metadata = nullptr) const;
+  // As Session::RunAsync; the callable may be destroyed meanwhile.
+  void RunAsync(std::span<const Tensor> feeds, Done done,
+                const RunOptions& options = {}) const;
 
  private:
   friend class Session;
+  // OK, or why no step can begin.
+  Status CheckReady() const;
+  // What to run now.
+  Result<std::shared_ptr<Compiled>> Current() const;
   std::shared_ptr<State> state_;
   std::shared_ptr<Compiled> compiled_;
 };

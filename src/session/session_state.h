@@ -78,6 +78,23 @@ struct Session::Compiled {
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
                            "; ", o.node->Describe());
   }
+  Status CheckFeeds(std::span<const Tensor> feeds) const {
+    if (feeds.size() != args.size())
+      return InvalidArgument("feeds: expected ", args.size(), ", got ",
+                             feeds.size());
+    for (size_t i = 0; i < feeds.size(); ++i)
+      SLUICE_RETURN_IF_ERROR(CheckFeed(i, feeds[i]));
+    return OkStatus();
+  }
+  // Moves the values of a step that ended well, unless one is missing.
+  Status TakeResults(Step& e, std::span<Tensor> results) const {
+    for (uint32_t i = 0; i < signature.fetches.size(); ++i)
+      if (e.result(i) == nullptr) return e.MissingResult(i);
+    Return(results, [&e](size_t i) -> Tensor&& {
+      return std::move(*e.result(static_cast<uint32_t>(i)));
+    });
+    return OkStatus();
+  }
   // Moves the fetched values, value(0), value(1) and so on, to the positions of
   // the client's fetches.
   template <typename Fn>
@@ -128,6 +145,9 @@ struct Session::State {
   std::mutex running_mu;
   std::condition_variable idle_cv;
   std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
+  // How many `done` of asynchronous runs are being called, or will be by a
+  // thread that waits for a task. GUARDED_BY(running_mu)
+  size_t calling = 0;
   // Between stages. ~Session keeps those that it waits for.
   absl::flat_hash_map<Step*, std::shared_ptr<Step>>
       resting;                      // GUARDED_BY(running_mu)
@@ -166,7 +186,10 @@ struct Session::State {
   void NoteStores(const Graph* step, Compiled* c);
   Result<std::shared_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
-  void End(Compiled& c, std::shared_ptr<Step> e);
+  // `calls_done`: the caller calls the `done` of an asynchronous run next.
+  void End(Compiled& c, std::shared_ptr<Step>& e, bool calls_done);
+  // Whether this thread is in a `done` of the session.
+  bool InDone() const;
   // Whether the session can be used; called first by every method except Close.
   Status CheckOpen() const {
     if (closed.load(std::memory_order_acquire)) [[unlikely]]
@@ -211,8 +234,14 @@ struct Session::State {
   void Remove(Step* e) {  // REQUIRES(running_mu)
     if (!resting.empty()) resting.erase(e);
     std::erase(running, e);
+    NotifyIfIdle();
+  }
+  bool NothingRuns() const {  // REQUIRES(running_mu)
+    return running.empty() && calling == 0;
+  }
+  void NotifyIfIdle() {  // REQUIRES(running_mu)
     // (~Session, which waits for this, has closed it.)
-    if (running.empty() && closed.load(std::memory_order_relaxed))
+    if (closed.load(std::memory_order_relaxed) && NothingRuns())
       idle_cv.notify_all();
   }
   // `results` has room for the client's fetches; unchanged on an error.

@@ -47,6 +47,13 @@ class Step {
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
     return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
   }
+  // Run without waiting: `quiet` is called once with the step's status, by the
+  // last thread that drives it, possibly before this returns.
+  void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
+                std::function<void(Status)> quiet) {
+    alone_ ? alone_->RunAsync(args, values, std::move(quiet))
+           : group_->Run(args, values, std::move(quiet));
+  }
   // A fetched token; null if it was not produced.
   Tensor* result(uint32_t index) {
     if (!alone_) return group_->result(index);

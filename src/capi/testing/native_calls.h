@@ -224,7 +224,22 @@ class NativeWorld {
     native_given_.fill(Odd(8) ? nullptr : tensor_);
     return Odd(8) ? nullptr : native_given_.data();
   }
+  sl_string Choose(sl_string*) {
+    return Odd(8) ? sl_string{nullptr, 3} : sl_string{"text", 4};
+  }
   sl_gradient Choose(sl_gradient*) { return nullptr; }
+  sl_done Choose(sl_done*) {
+    if (Odd(8)) return nullptr;
+    return [](sl_status* s, sl_tensor* const* results, size_t n, void*) {
+      sl_status_free(s);
+      for (size_t i = 0; i < n; ++i) sl_tensor_free(results[i]);
+    };
+  }
+  using EachVariable = void (*)(const sl_variable_info*, void*);
+  EachVariable Choose(EachVariable*) {
+    if (Odd(8)) return nullptr;
+    return [](const sl_variable_info*, void*) {};
+  }
   // Room for what functions make and say.
   sl_tensor** Choose(sl_tensor***) {
     return Odd(8) ? nullptr : native_tensors_.data();
@@ -239,6 +254,7 @@ class NativeWorld {
   sl_buffer** Choose(sl_buffer***) { return Odd(8) ? nullptr : &made_buffer_; }
   sl_cancellation** Choose(sl_cancellation***) { return &made_cancellation_; }
   sl_attr* Choose(sl_attr**) { return Odd(8) ? nullptr : &attr_; }
+  sl_slope* Choose(sl_slope**) { return Odd(8) ? nullptr : slopes_.data(); }
   sl_op_info* Choose(sl_op_info**) { return Odd(8) ? nullptr : &op_info_; }
   sl_arg_info* Choose(sl_arg_info**) { return Odd(8) ? nullptr : &arg_info_; }
   sl_attr_info* Choose(sl_attr_info**) {
@@ -320,6 +336,7 @@ class NativeWorld {
   // (The numbers of elements that are chosen are at most 40.)
   std::array<std::array<sl_output, 48>, 3> lists_ = {};
   std::array<sl_output, 48> results_of_nodes_ = {};
+  std::array<sl_slope, 48> slopes_ = {};
   std::array<sl_feed, 48> feeds_ = {};
   std::array<sl_tensor*, 48> native_given_ = {}, native_tensors_ = {};
   std::array<sl_string, 48> strings_ = {};

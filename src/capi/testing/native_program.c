@@ -815,3 +815,304 @@ const char* sl_test_registry(void) {
   CHECK(sl_dtype_size(SL_INT64) == 8 && sl_dtype_size(SL_STRING) == 0);
   return NULL;
 }
+
+/* ---- For bindings ------------------------------------------------------- */
+
+static int Same(sl_string s, const char* text) {
+  return s.size == strlen(text) && memcmp(s.data, text, s.size) == 0;
+}
+
+const char* sl_test_origins(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output x = SL_SCALAR(g, 1.0f);
+  int line = __LINE__ + 1;
+  sl_output shapes = SL_OP(g, "MatMul", SL_INPUTS(x, x), .name = "product");
+  sl_status* s = sl_output_status(g, shapes);
+  sl_origin o = sl_status_origin(s);
+  CHECK(Same(o.node, "product"));
+  CHECK(Same(o.op, "MatMul"));
+  CHECK(o.file.size > 16 &&
+        memcmp(o.file.data + o.file.size - 16, "native_program.c", 16) == 0);
+  CHECK(o.line == line);
+  sl_status_free(s);
+  /* One of an op that there is not. */
+  line = __LINE__ + 1;
+  sl_output unknown = SL_OP(g, "MatMull", SL_INPUTS(x, x));
+  s = sl_output_status(g, unknown);
+  o = sl_status_origin(s);
+  CHECK(o.node.data == NULL);
+  CHECK(o.line == line);
+  sl_status_free(s);
+  /* Of other programs. */
+  s = sl_status_new(SL_ABORTED,
+                    "thing: got an anode 'a' (A); node 'b/c' (Op) at C:/x y.c:"
+                    "12, in loop 'l'; node 'd' (D) at z.c:1");
+  o = sl_status_origin(s);
+  CHECK(Same(o.node, "b/c") && Same(o.op, "Op") && Same(o.file, "C:/x y.c"));
+  CHECK(o.line == 12);
+  sl_status_free(s);
+  static const char* const kOthers[] = {
+      "", "node '", "node 'x", "node 'x' (", "node 'x' (A) at ",
+      "node 'x' (A) at f:", "node 'x' (A) at f:99999999999999999999"};
+  for (size_t i = 0; i < sizeof(kOthers) / sizeof(kOthers[0]); ++i) {
+    s = sl_status_new(SL_ABORTED, kOthers[i]);
+    o = sl_status_origin(s);
+    CHECK(o.file.data == NULL && o.line == 0);
+    sl_status_free(s);
+  }
+  CHECK(sl_status_origin(NULL).node.data == NULL);
+  End(&w);
+  return NULL;
+}
+
+const char* sl_test_strings(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output words = SL_STRINGS(g, SL_TEXT("a"), SL_TEXT("b\0c"));
+  CHECK(sl_output_dtype(words) == SL_STRING);
+  int64_t dims[1];
+  CHECK(sl_output_shape(words, dims, 1) == 1 && dims[0] == 2);
+  sl_tensor* got = NULL;
+  RUN(sl_session_run(w.session, SL_NO_FEEDS, SL_OUTPUTS(words), &got, NULL));
+  CHECK(Same(sl_tensor_string(got, 0), "a"));
+  CHECK(sl_tensor_string(got, 1).size == 3);
+  /* What is written is seen in this tensor only: the graph has the others. */
+  const sl_string longer = SL_TEXT("a text that is longer than any other here");
+  RUN(sl_tensor_set_string(got, 0, longer));
+  CHECK(Same(sl_tensor_string(got, 0), longer.data));
+  sl_tensor* again = NULL;
+  RUN(sl_session_run(w.session, SL_NO_FEEDS, SL_OUTPUTS(words), &again, NULL));
+  CHECK(Same(sl_tensor_string(again, 0), "a"));
+  CHECK(Refuses(sl_tensor_set_string(got, 2, longer), "expected one of 2"));
+  CHECK(Refuses(sl_tensor_set_string(got, 0, (sl_string){NULL, 1}), "null"));
+  sl_tensor* number = NULL;
+  RUN(sl_tensor_new(SL_FLOAT, SL_SHAPE(2), &number));
+  CHECK(Refuses(sl_tensor_set_string(number, 0, longer), "of strings"));
+  sl_tensor_free(number);
+  sl_tensor_free(got);
+  sl_tensor_free(again);
+  /* A scalar. */
+  const sl_string one = SL_TEXT("one");
+  sl_output scalar = sl_constant_strings(g, SL_HERE, SL_SCALAR_SHAPE, &one);
+  CHECK(sl_output_shape(scalar, NULL, 0) == 0);
+  End(&w);
+  return NULL;
+}
+
+const char* sl_test_items(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  const sl_shape shapes[] = {{NULL, -1}, {(const int64_t[]){2, -1}, 2}};
+  sl_attr shape_list = {"shapes", SL_KIND_SHAPE | SL_KIND_LIST, 2, {0}};
+  shape_list.value.shapes = shapes;
+  sl_output queue =
+      SL_OP(g, "PaddingFIFOQueueV2",
+            SL_ATTRS(SL_ATTR_TYPES("component_types", SL_FLOAT, SL_STRING),
+                     shape_list));
+  /* (Of unknown rank: not for this op.) */
+  CHECK(queue.node == NULL);
+  sl_graph_forget_errors(g);
+  queue = SL_OP(g, "FIFOQueueV2",
+                SL_ATTRS(SL_ATTR_TYPES("component_types", SL_FLOAT, SL_STRING),
+                         shape_list));
+  RUN(sl_output_status(g, queue));
+  sl_attr a;
+  RUN(sl_node_attr(queue.node, "component_types", &a));
+  CHECK(a.kind == (SL_KIND_TYPE | SL_KIND_LIST) && a.count == 2);
+  RUN(sl_node_attr_item(queue.node, "component_types", 1, &a));
+  CHECK(a.kind == SL_KIND_TYPE && a.value.type == SL_STRING);
+  CHECK(strcmp(a.name, "component_types") == 0);
+  RUN(sl_node_attr_item(queue.node, "shapes", 0, &a));
+  CHECK(a.kind == SL_KIND_SHAPE && a.count == -1);
+  RUN(sl_node_attr_item(queue.node, "shapes", 1, &a));
+  CHECK(a.kind == SL_KIND_SHAPE && a.count == 2 && a.value.dims[0] == 2);
+  CHECK(Refuses(sl_node_attr_item(queue.node, "shapes", 2, &a),
+                "an element of 2, got 2"));
+  CHECK(Refuses(sl_node_attr_item(queue.node, "shapes", -1, &a), "got -1"));
+  CHECK(Refuses(sl_node_attr_item(queue.node, "capacity", 0, &a), "a list"));
+  CHECK(a.name == NULL && a.kind == 0);
+  sl_output x = SL_SCALAR(g, 1.0f);
+  sl_output negated = SL_OP(
+      g, "Neg", SL_INPUTS(x),
+              SL_ATTRS(SL_ATTR_STRINGS("_names", SL_TEXT("p"), SL_TEXT("qq")),
+                       SL_ATTR_BOOLS("_flags", 0, 1),
+                       SL_ATTR_INTS("_ints", 7, 8)));
+  RUN(sl_output_status(g, negated));
+  RUN(sl_node_attr_item(negated.node, "_names", 1, &a));
+  CHECK(a.kind == SL_KIND_STRING && a.count == 2 && a.value.s[0] == 'q');
+  RUN(sl_node_attr_item(negated.node, "_flags", 1, &a));
+  CHECK(a.kind == SL_KIND_BOOL && a.value.b == 1);
+  RUN(sl_node_attr_item(negated.node, "_ints", 0, &a));
+  CHECK(a.kind == SL_KIND_INT && a.value.i == 7);
+  RUN(sl_node_attr(negated.node, "_ints", &a));
+  CHECK(a.count == 2 && a.value.ints[1] == 8);
+  End(&w);
+  return NULL;
+}
+
+/* The rows of a large table that a step reads are all that it changes. */
+const char* sl_test_sparse_slopes(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output table = SL_VARIABLE(
+      g, "table",
+      SL_OP(g, "Fill",
+            SL_INPUTS(SL_CONSTANT(g, SL_INT32, SL_SHAPE(2),
+                                  ((const int32_t[]){1000, 2})),
+                      SL_SCALAR(g, 1.0f))));
+  sl_output scale = SL_VARIABLE(g, "scale", SL_SCALAR(g, 3.0f));
+  const int32_t chosen[] = {7, 500, 7};
+  sl_output rows =
+      SL_OP(g, "ResourceGather",
+            SL_INPUTS(table, SL_CONSTANT(g, SL_INT32, SL_SHAPE(3), chosen)),
+            SL_ATTRS(SL_ATTR_TYPE("dtype", SL_FLOAT)));
+  sl_output y = SL_OP(g, "Mul", SL_INPUTS(rows, SL_READ(g, scale)));
+  sl_slope slopes[2];
+  RUN(SL_SPARSE_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(table, scale), NULL,
+                          slopes));
+  CHECK(slopes[0].indices.node != NULL && slopes[0].values.node != NULL);
+  CHECK(slopes[1].indices.node == NULL && slopes[1].values.node != NULL);
+  sl_output update =
+      SL_OP(g, "ResourceScatterSub",
+            SL_INPUTS(table, slopes[0].indices, slopes[0].values),
+            SL_ATTRS(SL_ATTR_TYPE("dtype", SL_FLOAT)));
+  float value = 0;
+  RUN(Fetch(&w, SL_INITIALIZER(g), &value));
+  sl_tensor* got[] = {NULL, NULL, NULL};
+  RUN(sl_session_run(
+      w.session, SL_NO_FEEDS,
+      SL_OUTPUTS(slopes[0].indices, slopes[0].values, slopes[1].values), got,
+      NULL));
+  CHECK(sl_tensor_count(got[0]) == 3 && sl_tensor_count(got[1]) == 6);
+  const float* d = sl_tensor_data(got[1]);
+  for (int i = 0; i < 6; ++i) CHECK(d[i] == 3);
+  CHECK(*(const float*)sl_tensor_data(got[2]) == 6);
+  for (int i = 0; i < 3; ++i) sl_tensor_free(got[i]);
+  RUN(Fetch(&w, update, &value));
+  sl_tensor* now = NULL;
+  RUN(sl_session_run(w.session, SL_NO_FEEDS, SL_OUTPUTS(SL_READ(g, table)),
+                     &now, NULL));
+  const float* t = sl_tensor_data(now);
+  for (int i = 0; i < 1000; ++i)
+    CHECK(t[2 * i] == (i == 7 ? -5 : i == 500 ? -2 : 1));
+  sl_tensor_free(now);
+  /* Of what no y depends on, and of an error. */
+  sl_output other = SL_VARIABLE(g, "other", SL_SCALAR(g, 1.0f));
+  RUN(SL_SPARSE_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(other), NULL, slopes));
+  CHECK(slopes[0].values.node == NULL && slopes[0].indices.node == NULL);
+  const sl_output none = {NULL, 0};
+  CHECK(Refuses(SL_SPARSE_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(table), &none,
+                                    slopes),
+                "dys[0]"));
+  End(&w);
+  return NULL;
+}
+
+typedef struct {
+  int count;
+  sl_variable_info last;
+  char names[100];
+  int64_t rows;
+} Listed;
+static void List(const sl_variable_info* v, void* data) {
+  Listed* l = data;
+  ++l->count;
+  l->last = *v;
+  strcat(strcat(l->names, v->name), " ");
+  l->rows = v->shape.rank > 0 ? v->shape.dims[0] : v->shape.rank;
+}
+
+const char* sl_test_variables(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  const int32_t numbers[] = {1, 2, 3};
+  SL_VARIABLE(g, "a", SL_CONSTANT(g, SL_INT32, SL_SHAPE(3), numbers));
+  /* One that is built by its op is not trainable. */
+  sl_output by_op = SL_OP(
+      g, "VarHandleOp",
+      SL_ATTRS(SL_ATTR_TYPE("dtype", SL_DOUBLE), SL_ATTR_SHAPE("shape", 5, -1)),
+      .name = "by_op");
+  Listed l = {0, {0}, "", 0};
+  RUN(sl_graph_variables(g, List, &l));
+  CHECK(l.count == 2 && strcmp(l.names, "a by_op ") == 0);
+  CHECK(l.last.handle.node == by_op.node && l.last.dtype == SL_DOUBLE);
+  CHECK(l.last.trainable == 0 && l.last.shape.rank == 2 && l.rows == 5);
+  SL_VARIABLE(g, "c", SL_SCALAR(g, 1.0f));
+  RUN(sl_graph_variables(g, List, &l));
+  CHECK(l.last.trainable == 1 && l.rows == 0 && l.last.dtype == SL_FLOAT);
+  CHECK(Refuses(sl_graph_variables(g, NULL, NULL), "a function, got null"));
+  End(&w);
+  return NULL;
+}
+
+/* ---- Runs for which no thread waits ------------------------------------- */
+
+typedef struct {
+  int calls;
+  int32_t code;
+  float value;
+} Ended;
+static void Note(sl_status* status, sl_tensor* const* results, size_t n,
+                 void* data) {
+  Ended* e = data;
+  ++e->calls;
+  e->code = sl_status_code(status);
+  sl_status_free(status);
+  if (n == 2) e->value = *(const float*)sl_tensor_data(results[0]);
+  if (n == 2 && results[1] != NULL) e->code = -1;
+  for (size_t i = 0; i < n; ++i) sl_tensor_free(results[i]);
+}
+
+const char* sl_test_async(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output x = SL_OP(g, "Placeholder",
+                      SL_ATTRS(SL_ATTR_TYPE("dtype", SL_FLOAT),
+                               SL_ATTR_DIMS("shape", NULL, 0)));
+  sl_output queue = SL_OP(g, "FIFOQueueV2",
+                          SL_ATTRS(SL_ATTR_TYPES("component_types", SL_FLOAT)));
+  sl_output put = SL_OP(g, "QueueEnqueueV2", SL_INPUTS(queue, x));
+  sl_output take =
+      SL_OP(g, "QueueDequeueV2", SL_INPUTS(queue),
+            SL_ATTRS(SL_ATTR_TYPES("component_types", SL_FLOAT)));
+  sl_output sum = SL_OP(g, "AddV2", SL_INPUTS(take, x));
+  sl_output nothing = SL_OP(g, "NoOp");
+  float lent = 10;
+  sl_tensor* value = NULL;
+  sl_tensor* none = NULL;
+  RUN(sl_tensor_lend(SL_FLOAT, SL_SCALAR_SHAPE, &lent, sizeof(lent), &value));
+  sl_step* step = NULL;
+  RUN(sl_step_new(w.session, &x, 1, SL_OUTPUTS(sum, nothing), &step));
+  Ended ended[4] = {{0, 0, 0}};
+  for (int i = 0; i < 2; ++i)
+    RUN(sl_step_run_async(step, &value, Note, &ended[i], NULL));
+  CHECK(ended[0].calls == 0);
+  lent = 2;
+  for (int i = 0; i < 2; ++i)
+    RUN(sl_session_run(w.session, SL_FEEDS({x, value}), SL_OUTPUTS(put), &none,
+                       NULL));
+  CHECK(ended[0].calls == 1 && ended[0].code == SL_OK && ended[0].value == 12);
+  CHECK(ended[1].calls == 1 && ended[1].value == 12);
+  /* A run keeps its cancellation. */
+  sl_cancellation* stop = NULL;
+  RUN(sl_cancellation_new(&stop));
+  RUN(sl_step_run_async(step, &value, Note, &ended[2],
+                        SL_RUN_OPTIONS(.cancellation = stop)));
+  CHECK(ended[2].calls == 0);
+  sl_cancel(stop);
+  CHECK(ended[2].calls == 1 && ended[2].code == SL_CANCELLED);
+  RUN(sl_step_run_async(step, &value, Note, &ended[3], NULL));
+  sl_cancellation_free(stop);
+  /* Arguments that are wrong. */
+  CHECK(Refuses(sl_step_run_async(step, &value, NULL, NULL, NULL), "null"));
+  CHECK(Refuses(sl_step_run_async(NULL, &value, Note, NULL, NULL), "null"));
+  CHECK(Refuses(sl_step_run_async(step, &none, Note, NULL, NULL), "feeds[0]"));
+  /* What runs ends with its session, which the handles keep. */
+  sl_step_free(step);
+  CHECK(ended[3].calls == 0);
+  End(&w);
+  CHECK(ended[3].calls == 1 && ended[3].code == SL_CANCELLED);
+  sl_tensor_free(value);
+  return NULL;
+}

@@ -23,6 +23,12 @@ const char* sl_test_calls_without_results(void);
 const char* sl_test_other_graphs(void);
 const char* sl_test_overlaps(void);
 const char* sl_test_undeclared(void);
+const char* sl_test_origins(void);
+const char* sl_test_strings(void);
+const char* sl_test_items(void);
+const char* sl_test_sparse_slopes(void);
+const char* sl_test_variables(void);
+const char* sl_test_async(void);
 
 #ifdef __cplusplus
 }

@@ -308,7 +308,8 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   ControlFlowContext* const place = level.Mirror(ContextOf(node));
   SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);
-  const NameScope scope(node->name() + "_grad");
+  std::optional<NameScope> scope;
+  if (options_.op_scopes) scope.emplace(node->name() + "_grad");
   const std::optional<ColocateWith> colocate(
       options_.colocate || IsScheduled(*node)
           ? std::optional<ColocateWith>(std::in_place, node)

@@ -38,6 +38,8 @@ struct GradientOptions {
   // variable starts while one of them may still read it.
   bool gate_ops = false;
   std::string name = "gradients";
+  // The nodes for each op get a scope of their own within `name`: "<op>_grad".
+  bool op_scopes = true;
 };
 
 // Returns one gradient per x: none, dense, or sparse if an op produced slices
