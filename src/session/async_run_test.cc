@@ -210,7 +210,7 @@ TEST_F(AsyncRunTest, DoneMayRunAndCloseAndDropTheSession) {
   float inner = 0;
   s->RunAsync({}, {next_}, {}, [&](const Fetched& got) {
     const auto more = s->Run({{x_, Tensor::Scalar(FloatOf(got))}}, {twice});
-    if (more.ok()) inner = (*more)[0].scalar<float>();
+    if (more.ok()) inner = more->scalar<float>();
   });
   ASSERT_TRUE(Put(*s, 3).ok());
   EXPECT_EQ(inner, 8);
@@ -319,7 +319,9 @@ TEST_F(AsyncRunTest, EndsOnceWhateverHappens) {
                 },
                 run);
             if ((i + t) % 2 == 0) stop->Cancel();
-            if (i % 2 == 1) EXPECT_TRUE(Put(s, 1).ok());
+            if (i % 2 == 1) {
+              EXPECT_TRUE(Put(s, 1).ok());
+            }
           }
         });
       for (std::thread& t : threads) t.join();
