@@ -207,7 +207,7 @@ HOSTILE(Replicas,
         "SyncReplicas::Hook SyncReplicas::PutTokens SyncReplicas::update "
         "SyncReplicas::update_runner SyncReplicas::chief_init "
         "SyncReplicas::local_init SyncReplicas::ready "
-        "SyncReplicas::local_step") {
+        "SyncReplicas::local_step SyncReplicas::present") {
   GradientDescentOptimizer sgd(0.1);
   const auto refused = [&](SyncReplicasOptions options, const char* message,
                            bool with_step = true) {
@@ -222,12 +222,16 @@ HOSTILE(Replicas,
           EXPECT_NULL(replicas.update());
           EXPECT_NULL(replicas.chief_init());
           EXPECT_NULL(replicas.local_init());
+          EXPECT_NULL(replicas.present());
         }),
         message);
   };
   refused({.replicas = 0}, "replica");
   refused({.replicas = kHuge}, "at most");
   refused({.to_aggregate = -kHuge}, "aggregate");
+  refused({.elastic = ElasticOptions{.worker = -kHuge}}, "elastic.worker");
+  refused({.elastic = ElasticOptions{.least = kHuge}}, "elastic.least");
+  refused({.elastic = ElasticOptions{.lost_after_seconds = NAN}}, "lost_after");
   refused({.name = ""}, "name");
   refused({}, "global_step", false);
   ExpectRefused(RecordedBy([] {

@@ -35,6 +35,7 @@ INTERNAL = {
     "client/op_builder.h": "what the generated builders are made of",
     "exec/core/resources.h": "what the kernels of variables and tables share",
     "exec/core/trace.h": "filled by the executor",
+    "train/elastic_replicas.h": "what SyncReplicas builds with",
     "graph/control_flow.h": "what Cond and While build with",
     "graph/function.h": "what DefineFunction builds with",
     "graph/graphdef_costs.h": "what a session measures, as a CostGraphDef",

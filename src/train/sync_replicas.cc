@@ -60,6 +60,23 @@ Status SyncReplicas::Check(const MinimizeOptions& options) const {
   if (std::max(options_.replicas, options_.to_aggregate) > INT32_MAX)
     return wrong("at most ", INT32_MAX, " replicas and gradients, got ",
                  std::max(options_.replicas, options_.to_aggregate));
+  if (const auto& e = options_.elastic) {
+    if (e->worker < 0 || e->worker >= options_.replicas)
+      return wrong("elastic.worker from 0 to ", options_.replicas - 1, ", got ",
+                   e->worker);
+    if (e->least < 1 || e->least > options_.replicas)
+      return wrong("elastic.least from 1 to ", options_.replicas, ", got ",
+                   e->least);
+    if (!(e->lost_after_seconds > 0))
+      return wrong("elastic.lost_after_seconds above 0, got ",
+                   e->lost_after_seconds);
+    if (options_.to_aggregate > options_.replicas)
+      return wrong("at most ", options_.replicas,
+                   " gradients to aggregate in elastic training, got ",
+                   options_.to_aggregate);
+    if (!options_.discard_old_tokens)
+      return wrong("discard_old_tokens in elastic training, got false");
+  }
   if (apply_ == nullptr) return wrong("what applies gradients, got none");
   const Var& step = options.global_step;
   if (!step.valid())
@@ -145,8 +162,9 @@ Node* SyncReplicas::Add(const Summed& s, const Gradient& gradient,
 }
 
 Gradient SyncReplicas::Mean(const Summed& s) const {
-  const int64_t required =
-      options_.to_aggregate > 0 ? options_.to_aggregate : options_.replicas;
+  const int64_t required = options_.elastic            ? 1
+                           : options_.to_aggregate > 0 ? options_.to_aggregate
+                                                       : options_.replicas;
   const Output count = Constant(static_cast<int32_t>(required));
   if (!s.sparse)
     return ops::AccumulatorTakeGradient(Accumulator(s), count, s.var.dtype());
@@ -210,10 +228,15 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
     const ColocateWith there(at_step);
     hidden.collections = {options_.name};
     ready_ = Var(Constant(false), options_.name + "_ready", hidden, loc);
-    tokens_ = Queue::Fifo({{step.dtype(), {}}},
-                          {.shared_name = options_.name + "/sync_token_q",
-                           .name = "sync_token_q"},
-                          loc);
+    if (!options_.elastic)
+      tokens_ = Queue::Fifo({{step.dtype(), {}}},
+                            {.shared_name = options_.name + "/sync_token_q",
+                             .name = "sync_token_q"},
+                            loc);
+    else
+      elastic_ =
+          ElasticReplicas(*options_.elastic, options_.replicas,
+                          options_.to_aggregate, options_.name, step, loc);
   }
   const NameScope scope(options_.name);
   std::vector<Summed> summed;
@@ -228,7 +251,10 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
     for (size_t i = 0; i < summed.size(); ++i)
       added.push_back(Add(summed[i], grads[i].gradient, computed_at));
     const ControlDependencies after(added);
-    train = local_step_.Assign(Token(step), loc);
+    const Output next =
+        options_.elastic ? ops::Cast(elastic_.Arrive(computed_at), step.dtype())
+                         : Token(step);
+    train = local_step_.Assign(next, loc);
   }
 
   const NoControlDependencies runs_by_itself;
@@ -256,17 +282,39 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
     const ControlDependencies after(before_tokens);
     const ColocateWith with_step(at_step);
     const int64_t count = std::max(options_.replicas, options_.to_aggregate);
-    update_ = tokens_.EnqueueMany(
-        {ops::Fill(
-            Constant(Tensor::Vector<int32_t>({static_cast<int32_t>(count)})),
-            step.Read(loc))},
-        loc);
+    update_ = options_.elastic
+                  ? elastic_.ReleaseWaiting()
+                  : tokens_.EnqueueMany(
+                        {ops::Fill(Constant(Tensor::Vector<int32_t>(
+                                       {static_cast<int32_t>(count)})),
+                                   step.Read(loc))},
+                        loc);
+  }
+  std::vector<Node*> joined;
+  if (options_.elastic) {
+    std::vector<Output> counts;
+    for (const Summed& s : summed) {
+      const ColocateWith with_variable(s.var.handle().node);
+      counts.push_back(ops::AccumulatorNumAccumulated(Accumulator(s)));
+    }
+    elastic_.BuildUpdates(counts);
+    present_ = elastic_.Present();
+    leave_ = elastic_.Leave();
+    release_all_ = elastic_.ReleaseAll();
+    joined = {elastic_.Join()};
   }
   // The beginning.
-  local_init_ = local_step_.Assign(step.Read(loc), loc);
+  {
+    const ControlDependencies after(joined);
+    local_init_ = local_step_.Assign(step.Read(loc), loc);
+  }
   std::vector<Node*> restarted;
   for (const Summed& s : summed)
     restarted.push_back(Restart(s, ops::Cast(step.Read(loc), DType::kInt64)));
+  if (options_.elastic) {
+    const ControlDependencies after(restarted);
+    restarted = {elastic_.Reset()};
+  }
   {
     const ControlDependencies after(restarted);
     chief_init_ = ready_.Assign(true, loc);
@@ -279,6 +327,13 @@ Node* SyncReplicas::PutTokens(const Operand& count, SourceLoc loc) const {
     BuildError(FailedPrecondition(
                    options_.name,
                    ": expected gradients to be applied before tokens are put"),
+               loc);
+    return nullptr;
+  }
+  if (options_.elastic) {
+    BuildError(FailedPrecondition(options_.name,
+                                  ": expected no tokens in elastic training, "
+                                  "whose chief's Hook releases the workers"),
                loc);
     return nullptr;
   }
@@ -313,6 +368,7 @@ class SyncReplicas::SyncHook : public TrainingHook {
           "expected gradients to be applied in the run's graph, got none");
     const NoControlDependencies alone;
     is_ready_ = replicas_->ready().IsInitialized();
+    if (replicas_->options_.elastic) return context.graph().status();
     token_count_ = Placeholder<int32_t>({}, "token_count");
     put_tokens_ = replicas_->PutTokens(token_count_);
     return context.graph().status();
@@ -320,6 +376,11 @@ class SyncReplicas::SyncHook : public TrainingHook {
   Status AfterCreateSession(TrainingContext& context) override {
     return is_chief_ || context.is_chief() ? StartUpdates(context)
                                            : AwaitChief(context);
+  }
+  Status End(TrainingContext& context) override {
+    if (replicas_->leave_ == nullptr) return OkStatus();
+    SLUICE_ASSIGN_OR_RETURN(Session* const session, context.session());
+    return session->RunTargets({replicas_->leave_});
   }
 
  private:
@@ -332,17 +393,25 @@ class SyncReplicas::SyncHook : public TrainingHook {
     const SyncReplicasOptions& o = replicas_->options_;
     SLUICE_ASSIGN_OR_RETURN(Session* const session, context.session());
     SLUICE_ASSIGN_OR_RETURN(const bool again, IsReady(*session));
+    SLUICE_RETURN_IF_ERROR(session->RunTargets({replicas_->chief_init()}));
+    Coordinator* const coordinator = context.coordinator();
+    if (o.elastic) {
+      SLUICE_RETURN_IF_ERROR(session->RunTargets(
+          {replicas_->local_init(), replicas_->release_all_}));
+      return coordinator->Start([replicas = replicas_, session, coordinator] {
+        return replicas->elastic_.RunUpdates(replicas->update_, *session,
+                                             *coordinator);
+      });
+    }
     // Each worker begins without a token, but those that still wait for the
     // previous chief need one.
     const int64_t tokens =
         again ? std::max(o.replicas, o.to_aggregate) - 1
               : std::max<int64_t>(0, o.to_aggregate - o.replicas);
-    SLUICE_RETURN_IF_ERROR(session->RunTargets({replicas_->chief_init()}));
     SLUICE_RETURN_IF_ERROR(session->RunTargets(
         {replicas_->local_init(), put_tokens_},
         {{token_count_, Tensor::Scalar(static_cast<int32_t>(tokens))}}));
-    return StartQueueRunner(replicas_->update_runner(), *session,
-                            context.coordinator());
+    return StartQueueRunner(replicas_->update_runner(), *session, coordinator);
   }
 
   Status AwaitChief(TrainingContext& context) {

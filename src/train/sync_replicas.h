@@ -16,27 +16,36 @@
 // their means, increments the global step and puts one token for each replica
 // into the queue. A gradient with an older label is dropped. With fewer
 // gradients than replicas, the others are backup workers: an update takes the
-// first that come, and neither waits for a slow worker nor for a lost one.
+// first that come, and neither waits for a slow worker nor for a lost one. If
+// training is elastic, workers may come and go, and an update takes a gradient
+// of each that is there.
 #ifndef SLUICE_TRAIN_SYNC_REPLICAS_H_
 #define SLUICE_TRAIN_SYNC_REPLICAS_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/nn/optimizer.h"
 #include "data/queue.h"
 #include "data/queue_runner.h"
+#include "train/elastic_replicas.h"
 #include "train/training_hooks.h"
 
 namespace sluice {
 
 struct SyncReplicasOptions {
-  int64_t replicas = 1;  // The number of workers.
+  int64_t replicas = 1;  // The number of workers; if elastic, at most.
   // Gradients in an update; 0: one of each replica. With more than there are
-  // replicas, each contributes several.
+  // replicas, each contributes several. If elastic: the most in an update; 0:
+  // one of each worker that is there.
   int64_t to_aggregate = 0;
+  // Updates follow the workers that are there: one that joins takes part, and
+  // one that leaves, or is lost, holds up nobody for long. Then update() waits
+  // for nothing, and the chief's Hook is needed, which runs it in time.
+  std::optional<ElasticOptions> elastic = std::nullopt;
   // Builds what runs after each update and before the workers go on, such as
   // moving averages. Null: nothing.
   std::function<Node*()> after_update = nullptr;
@@ -62,7 +71,8 @@ struct SyncReplicasOptions {
 // - The mean of rows is over all gradients of the update, so that a row which
 //   few workers have gets the same update as in one large batch.
 // - A worker that is lost is replaced by starting it again; meanwhile, updates
-//   go on if enough others are left, and wait if not.
+//   go on if enough others are left, and wait if not; if elastic, until it
+//   counts as lost.
 // - A chief that is started again restores the latest checkpoint. It discards
 //   gradients from before, and workers that wait go on with the restored step.
 //   A gradient that a worker computed meanwhile is dropped by its label, unless
@@ -97,7 +107,10 @@ class SyncReplicas {
   // ---- For programs with loops of their own; null before ApplyGradients. ----
   // One update: waits for gradients and ends when the workers may go on.
   Node* update() const { return update_; }
-  // Runs update() on a thread (StartQueueRunner).
+  // How many workers are there, an int32 scalar, for logs and summaries. Null
+  // unless elastic.
+  const Output& present() const { return present_; }
+  // Runs update() on a thread (StartQueueRunner). Not for elastic training.
   QueueRunner update_runner() const {
     return {.enqueue = {update_}, .endless = true};
   }
@@ -108,7 +121,8 @@ class SyncReplicas {
   Node* local_init() const { return local_init_; }
   // Adds a node that puts `count` tokens of the current step into the queue (an
   // int32 scalar). A chief that takes over frees the workers that wait, with
-  // one for each replica. FailedPrecondition is recorded before ApplyGradients.
+  // one for each replica. FailedPrecondition is recorded before ApplyGradients,
+  // and in elastic training, where the Hook does it.
   Node* PutTokens(const Operand& count, SourceLoc loc = CallerLoc()) const;
   // Whether chief_init has run since the task of the global step began.
   const Var& ready() const { return ready_; }
@@ -126,7 +140,7 @@ class SyncReplicas {
   Output Accumulator(const Summed& s) const;
   // Adds a worker's gradient.
   Node* Add(const Summed& s, const Gradient& gradient, const Output& step);
-  // Waits for enough gradients; their mean.
+  // Waits for enough gradients, unless elastic; their mean.
   Gradient Mean(const Summed& s) const;
   // Discards what is there, and sets the step.
   Node* Restart(const Summed& s, const Output& step) const;
@@ -140,6 +154,9 @@ class SyncReplicas {
   const SyncReplicasOptions options_;
   Queue tokens_;
   Var global_step_, local_step_, ready_;
+  ElasticReplicas elastic_;  // Null unless options_.elastic.
+  Output present_;
+  Node *leave_ = nullptr, *release_all_ = nullptr;  // Likewise.
   Node* update_ = nullptr;
   Node* chief_init_ = nullptr;
   Node* local_init_ = nullptr;

@@ -178,6 +178,7 @@ class TrainingSession::Impl {
   TrainingOptions options_;
   TrainingContext context_;
   std::vector<HookPtr> hooks_;
+  HookPtr stop_at_step_;  // One of them; null without a last step.
   std::optional<RunLock> lock_;
   std::unique_ptr<SignalStop> signals_;
   std::unique_ptr<Saver> own_saver_;
@@ -263,8 +264,10 @@ Status TrainingSession::Impl::Build(SourceLoc loc) {
   SLUICE_RETURN_IF_ERROR(FindGlobalStep());
   if (options_.loss.valid())
     hooks_.push_back(NanHook(options_.loss, options_.nan));
-  if (options_.last_step > 0)
-    hooks_.push_back(StopAtStepHook(options_.last_step));
+  if (options_.last_step > 0) {
+    stop_at_step_ = StopAtStepHook(options_.last_step);
+    hooks_.push_back(stop_at_step_);
+  }
   hooks_.insert(hooks_.end(), options_.hooks.begin(), options_.hooks.end());
   auto logged = options_.log_tensors;
   if (options_.loss.valid())
@@ -397,7 +400,12 @@ Status TrainingSession::Impl::TryNewSession(bool again) {
     SLUICE_RETURN_IF_ERROR(ReadStep());
   }
   SLUICE_RETURN_IF_ERROR(StartInputs());
-  return ForEachHook(&TrainingHook::AfterCreateSession);
+  SLUICE_RETURN_IF_ERROR(ForEachHook(&TrainingHook::AfterCreateSession));
+  if (!step_value_.valid()) return OkStatus();
+  // A hook may have waited for the chief, which went on to the last step.
+  SLUICE_RETURN_IF_ERROR(ReadStep());
+  return stop_at_step_ == nullptr ? OkStatus()
+                                  : stop_at_step_->AfterCreateSession(context_);
 }
 
 Status TrainingSession::Impl::ReadStep() {

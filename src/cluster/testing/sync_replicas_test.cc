@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -80,6 +81,8 @@ class SyncReplicasTest : public ::testing::Test {
     bool checkpoints = false;
     // Called before each step; an error ends the worker as if it were killed.
     std::function<Status(int worker, int64_t step)> before = nullptr;
+    // Likewise; whether the worker ends its run in order.
+    std::function<bool(int worker, int64_t step)> leaves = nullptr;
   };
   static constexpr int kReplicaWorkers = 3;
 
@@ -108,7 +111,9 @@ class SyncReplicasTest : public ::testing::Test {
         ReplicaDeviceSetter({.ps_tasks = 2, .worker_device = me}));
     const Model model(kWorkerBatch);
     GradientDescentOptimizer sgd(0.1);
-    SyncReplicas replicas(sgd, how.sync);
+    SyncReplicasOptions sync = how.sync;
+    if (sync.elastic) sync.elastic->worker = worker;
+    SyncReplicas replicas(sgd, sync);
     Node* const train =
         replicas.Minimize(model.loss, {.global_step = model.step});
     if (train == nullptr) return graph.status();
@@ -134,10 +139,20 @@ class SyncReplicasTest : public ::testing::Test {
     while (!(*session)->ShouldStop()) {
       const int64_t step = (*session)->step();
       if (how.before) SLUICE_RETURN_IF_ERROR(how.before(worker, step));
+      if (how.leaves && how.leaves(worker, step)) break;
+      if (sync.elastic && worker == 0) {
+        SLUICE_ASSIGN_OR_RETURN(Session* const s, (*session)->session());
+        // (A server may be lost.)
+        if (const auto n = s->Run(replicas.present()); n.ok()) {
+          most_present_ = std::max<int>(most_present_, n->scalar<int32_t>());
+          present_ = n->scalar<int32_t>();
+        }
+      }
       Examples examples = ExamplesOf(worker, step);
       if (std::pair<int, int64_t>(worker, step) == poison_)
         examples.targets.flat<float>()[0] = 1e20f;
       if (!(*session)->RunStep({train}, model.FeedsOf(examples)).ok()) break;
+      ++steps_of_[static_cast<size_t>(worker)];
     }
     if (worker == 0) {
       SLUICE_ASSIGN_OR_RETURN(Session* const s, (*session)->session());
@@ -189,6 +204,9 @@ class SyncReplicasTest : public ::testing::Test {
 
   TestCluster cluster_{{{"ps", 2}, {"worker", kReplicaWorkers}}};
   std::atomic<int> gone_{-1};  // A worker that is not started again.
+  std::array<std::atomic<int>, kReplicaWorkers> steps_of_{};
+  std::atomic<bool> left_{false};
+  std::atomic<int> present_{0}, most_present_{0};  // As the chief has seen it.
   // The worker and the step that have an example with a huge gradient.
   std::pair<int, int64_t> poison_ = {-1, -1};
   static inline int folders_ = 0;
@@ -248,9 +266,132 @@ TEST_F(SyncReplicasTest, AWorkerThatIsStartedAgainTakesPartAgain) {
   EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
 }
 
-TEST_F(SyncReplicasTest, AChiefThatIsStartedAgainFreesTheOthers) {
+// ---- Elastic ----------------------------------------------------------------
+
+TEST_F(SyncReplicasTest, ElasticUpdatesOfAllEqualThoseOfOneLargeBatch) {
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic = ElasticOptions{.least = kReplicaWorkers,
+                                            .lost_after_seconds = 1000}},
+         .last_step = 12});
+  ExpectNear(values_, Alone(kReplicaWorkers, 12));
+}
+
+TEST_F(SyncReplicasTest, ElasticTrainingGoesOnWithoutALostWorker) {
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic =
+                      ElasticOptions{.least = 2, .lost_after_seconds = 0.5}},
+         .last_step = 20,
+         .before = [&](int worker, int64_t step) {
+           if (worker == 0 && step == 10) {
+             EXPECT_TRUE(BecomesTrue([&] { return gone_ == 2; }));
+           }
+           if (worker != 2 || step < 4) return OkStatus();
+           cluster_.StopTask("worker", 2);
+           gone_ = 2;
+           return Aborted("killed");
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
+  EXPECT_EQ(present_, 2);
+}
+
+// Before it has added a gradient, so that nothing but its joining is known.
+TEST_F(SyncReplicasTest, ElasticTrainingGoesOnWithoutAWorkerLostAtItsStart) {
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic =
+                      ElasticOptions{.least = 2, .lost_after_seconds = 0.5}},
+         .last_step = 20,
+         .before = [&](int worker, int64_t step) {
+           if (worker == 0 && step == 10) {
+             EXPECT_TRUE(BecomesTrue([&] { return gone_ == 2; }));
+           }
+           if (worker != 2) return OkStatus();
+           cluster_.StopTask("worker", 2);
+           gone_ = 2;
+           return Aborted("killed");
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
+  EXPECT_EQ(present_, 2);
+}
+
+TEST_F(SyncReplicasTest, ElasticTrainingWaitsForNoWorkerThatHasLeft) {
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic =
+                      ElasticOptions{.least = 2, .lost_after_seconds = 1000}},
+         .last_step = 20,
+         .before =
+             [&](int worker, int64_t step) {
+               if (worker == 0 && step == 10) {
+                 EXPECT_TRUE(BecomesTrue([&] { return left_.load(); }));
+               }
+               return OkStatus();
+             },
+         .leaves =
+             [&](int worker, int64_t step) {
+               if (worker != 2 || step < 4) return false;
+               left_ = true;
+               return true;
+             }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
+  EXPECT_EQ(present_, 2);
+}
+
+// The slower of two contributes to each update, though a third could be there.
+TEST_F(SyncReplicasTest, ElasticUpdatesHaveOneGradientOfEachThatIsThere) {
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic =
+                      ElasticOptions{.least = 2, .lost_after_seconds = 1000}},
+         .last_step = 12,
+         .before =
+             [&](int worker, int64_t step) {
+               if (worker == 0 && step == 0) {
+                 EXPECT_TRUE(BecomesTrue([&] { return left_.load(); }));
+               }
+               if (worker == 1)
+                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
+               return OkStatus();
+             },
+         .leaves =
+             [&](int worker, int64_t) {
+               if (worker == 2) left_ = true;
+               return worker == 2;
+             }});
+  ExpectNear(values_, Alone(2, 12));
+}
+
+TEST_F(SyncReplicasTest, AWorkerJoinsElasticTraining) {
+  std::atomic<int64_t> at{0};
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .elastic = ElasticOptions{.lost_after_seconds = 0.5}},
+         .last_step = 200,
+         .before = [&](int worker, int64_t step) {
+           if (worker == 0) at = step;
+           // (It has joined, is late, and so counts as lost until it comes.)
+           if (worker == 2 && steps_of_[2] == 0) {
+             EXPECT_TRUE(BecomesTrue([&] { return at > 5; }));
+           }
+           // The others wait until it is there.
+           if (worker != 2 && step == 100) {
+             EXPECT_TRUE(BecomesTrue([&] { return steps_of_[2] > 0; }));
+           }
+           return OkStatus();
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 200);
+  EXPECT_EQ(most_present_, 3);
+  EXPECT_GT(steps_of_[2], 1);
+}
+
+SyncReplicasOptions MayBeElastic(bool elastic) {
+  SyncReplicasOptions options{.replicas = 3};
+  if (elastic) options.elastic = ElasticOptions{.lost_after_seconds = 0.5};
+  return options;
+}
+
+class LostChiefTest : public SyncReplicasTest,
+                      public ::testing::WithParamInterface<bool> {};
+
+TEST_P(LostChiefTest, IsStartedAgainAndFreesTheOthers) {
   std::atomic<bool> killed{false};
-  Train({.sync = {.replicas = kReplicaWorkers},
+  Train({.sync = MayBeElastic(GetParam()),
          .checkpoints = true,
          .before = [&](int worker, int64_t step) {
            if (worker != 0 || step < 5 || killed.exchange(true))
@@ -261,25 +402,33 @@ TEST_F(SyncReplicasTest, AChiefThatIsStartedAgainFreesTheOthers) {
   EXPECT_THAT(log_, HasSubstr("training: restored"));
 }
 
+INSTANTIATE_TEST_SUITE_P(OrElastic, LostChiefTest, ::testing::Bool());
+
 // The loss of the task with the global step and the tokens, and of another.
-class LostServerTest : public SyncReplicasTest,
-                       public ::testing::WithParamInterface<int> {};
+class LostServerTest
+    : public SyncReplicasTest,
+      public ::testing::WithParamInterface<std::tuple<int, bool>> {};
 
 TEST_P(LostServerTest, IsRestoredFromTheCheckpoint) {
+  const auto [server, elastic] = GetParam();
   std::atomic<bool> killed{false};
-  Train({.sync = {.replicas = kReplicaWorkers},
+  const int killer = elastic ? 0 : 1;
+  Train({.sync = MayBeElastic(elastic),
          .checkpoints = true,
-         .before = [&](int worker, int64_t step) {
-           if (worker != 1 || step < 5 || killed.exchange(true))
+         .before = [&, server = server](int worker, int64_t step) {
+           // (In elastic training the chief may be alone.)
+           if (worker != killer || step < 5 || killed.exchange(true))
              return OkStatus();
-           cluster_.StopTask("ps", GetParam());
-           cluster_.StartTask("ps", GetParam());
+           cluster_.StopTask("ps", server);
+           cluster_.StartTask("ps", server);
            return OkStatus();
          }});
   EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
   EXPECT_THAT(log_, HasSubstr("training: restored"));
 }
-INSTANTIATE_TEST_SUITE_P(Each, LostServerTest, ::testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Each, LostServerTest,
+                         ::testing::Combine(::testing::Values(0, 1),
+                                            ::testing::Bool()));
 
 // One process adds gradients of several workers, one after the other.
 class GradientsOfReplicasTest : public ::testing::Test {
@@ -416,6 +565,22 @@ TEST_F(SyncReplicasTest, WhatIsNotPossibleIsAnError) {
   };
   EXPECT_THAT(error({.replicas = 0}, true),
               HasSubstr("expected at least one replica, got 0; at "));
+  const auto elastic = [&error](ElasticOptions e, int64_t to_aggregate = 0,
+                                bool discard = true) {
+    return error({.replicas = 2,
+                  .to_aggregate = to_aggregate,
+                  .elastic = e,
+                  .discard_old_tokens = discard},
+                 true);
+  };
+  EXPECT_THAT(elastic({.worker = 2}),
+              HasSubstr("expected elastic.worker from 0 to 1, got 2"));
+  EXPECT_THAT(elastic({.least = 3}),
+              HasSubstr("expected elastic.least from 1 to 2, got 3"));
+  EXPECT_THAT(elastic({.lost_after_seconds = 0}),
+              HasSubstr("expected elastic.lost_after_seconds above 0, got 0"));
+  EXPECT_THAT(elastic({}, 3), HasSubstr("at most 2 gradients to aggregate"));
+  EXPECT_THAT(elastic({}, 0, false), HasSubstr("expected discard_old_tokens"));
   EXPECT_THAT(error({.to_aggregate = -1}, true),
               HasSubstr("expected at least one gradient to aggregate"));
   EXPECT_THAT(error({.name = ""}, true), HasSubstr("expected a name"));
