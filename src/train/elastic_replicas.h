@@ -48,7 +48,7 @@ struct ElasticOptions {
 // builds it, the nodes by any.
 class ElasticReplicas {
  public:
-  // Null, until Build.
+  // Null, as in training that is not elastic.
   ElasticReplicas() = default;
   // Adds the state to the ambient graph, beside `global_step`. `to_aggregate`:
   // gradients in an update; 0: one of each worker that is there.

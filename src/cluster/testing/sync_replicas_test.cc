@@ -102,6 +102,26 @@ class SyncReplicasTest : public ::testing::Test {
     for (const Status& s : status) EXPECT_TRUE(s.ok()) << s << "\n" << log_;
   }
 
+  // Elastic, with a worker that is killed at its first step from `from_step` on
+  // and does not come back.
+  void TrainWithALoss(int64_t from_step) {
+    Train({.sync = {.replicas = kReplicaWorkers,
+                    .elastic =
+                        ElasticOptions{.least = 2, .lost_after_seconds = 0.5}},
+           .last_step = 20,
+           .before = [&](int worker, int64_t step) {
+             if (worker == 0 && step == 10) {
+               EXPECT_TRUE(BecomesTrue([&] { return gone_ == 2; }));
+             }
+             if (worker != 2 || step < from_step) return OkStatus();
+             cluster_.StopTask("worker", 2);
+             gone_ = 2;
+             return Aborted("killed");
+           }});
+    EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
+    EXPECT_EQ(present_, 2);
+  }
+
   // Trains as one worker, by a TrainingSession.
   Status Work(const How& how, int worker) {
     Graph graph;
@@ -277,40 +297,12 @@ TEST_F(SyncReplicasTest, ElasticUpdatesOfAllEqualThoseOfOneLargeBatch) {
 }
 
 TEST_F(SyncReplicasTest, ElasticTrainingGoesOnWithoutALostWorker) {
-  Train({.sync = {.replicas = kReplicaWorkers,
-                  .elastic =
-                      ElasticOptions{.least = 2, .lost_after_seconds = 0.5}},
-         .last_step = 20,
-         .before = [&](int worker, int64_t step) {
-           if (worker == 0 && step == 10) {
-             EXPECT_TRUE(BecomesTrue([&] { return gone_ == 2; }));
-           }
-           if (worker != 2 || step < 4) return OkStatus();
-           cluster_.StopTask("worker", 2);
-           gone_ = 2;
-           return Aborted("killed");
-         }});
-  EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
-  EXPECT_EQ(present_, 2);
+  TrainWithALoss(/*from_step=*/4);
 }
 
 // Before it has added a gradient, so that nothing but its joining is known.
 TEST_F(SyncReplicasTest, ElasticTrainingGoesOnWithoutAWorkerLostAtItsStart) {
-  Train({.sync = {.replicas = kReplicaWorkers,
-                  .elastic =
-                      ElasticOptions{.least = 2, .lost_after_seconds = 0.5}},
-         .last_step = 20,
-         .before = [&](int worker, int64_t step) {
-           if (worker == 0 && step == 10) {
-             EXPECT_TRUE(BecomesTrue([&] { return gone_ == 2; }));
-           }
-           if (worker != 2) return OkStatus();
-           cluster_.StopTask("worker", 2);
-           gone_ = 2;
-           return Aborted("killed");
-         }});
-  EXPECT_EQ(values_.back().scalar<int64_t>(), 20);
-  EXPECT_EQ(present_, 2);
+  TrainWithALoss(/*from_step=*/0);
 }
 
 TEST_F(SyncReplicasTest, ElasticTrainingWaitsForNoWorkerThatHasLeft) {
