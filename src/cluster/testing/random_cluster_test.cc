@@ -126,12 +126,13 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
         }
       }
       ASSERT_TRUE(cluster.Quiet());
-      // (A step's last thread releases its state shortly after; wait up to 30
-      // seconds.)
-      for (int i = 0;
-           i < 30'000 && Allocator::Cpu()->stats().live_bytes != live; ++i)
+      // (A step's last thread releases its state shortly after the step; wait
+      // up to 30 seconds. `live` may still count the state of a step before
+      // this one, so that less than `live` is no error.)
+      for (int i = 0; i < 30'000 && Allocator::Cpu()->stats().live_bytes > live;
+           ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, live);
+      EXPECT_LE(Allocator::Cpu()->stats().live_bytes, live);
     }
   }
 

@@ -237,8 +237,9 @@ TEST(VirtualFailuresTest, RandomFailuresEndCleanly) {
       run.Run();
       failed += !run.failed().ok();
     }
+    // (`live` may still count the last state of the run before this one.)
     EXPECT_TRUE(
-        Soon([&] { return Allocator::Cpu()->stats().live_bytes == live; }));
+        Soon([&] { return Allocator::Cpu()->stats().live_bytes <= live; }));
     if (seed == 1) threads = NumThreads();
     EXPECT_TRUE(Soon([&] { return NumThreads() <= threads; }))
         << NumThreads() << " threads, were " << threads;
