@@ -492,13 +492,18 @@ TEST(CollectivesTest, GradientsAreThoseByDifferences) {
 class PlayedNetwork final : public collectives::Network {
  public:
   std::string task() const override { return "here"; }
+  // (Peers 1 and 11 are connections to one task.)
   uint64_t IncarnationOf(collectives::Peer peer) const override {
-    return peer + 100;
+    return peer % 10 + 100;
   }
-  bool Lost(collectives::Peer peer) const override { return peer == lost; }
-  void SendNote(collectives::Peer, const collectives::Note& note) override {
+  Status WhyLost(collectives::Peer peer) const override {
+    return peer == lost ? Unavailable("task ", peer, " is gone") : OkStatus();
+  }
+  uint64_t SessionOf(int64_t) const override { return session; }
+  void SendNote(collectives::Peer to, const collectives::Note& note) override {
     std::lock_guard<std::mutex> lock(mu_);
     notes_.push_back(note);
+    to_.push_back(to);
   }
   Status SendTokens(collectives::Peer, uint64_t,
                     std::span<TokenMessage>) override {
@@ -509,16 +514,24 @@ class PlayedNetwork final : public collectives::Network {
     return notes_;
   }
   int count(collectives::Note::Kind kind) const {
-    int n = 0;
-    for (const auto& note : notes()) n += note.kind == kind ? 1 : 0;
-    return n;
+    return static_cast<int>(receivers(kind).size());
+  }
+  // Of the notes of this kind, in order.
+  std::vector<collectives::Peer> receivers(collectives::Note::Kind kind) const {
+    std::lock_guard<std::mutex> lock(mu_);
+    std::vector<collectives::Peer> all;
+    for (size_t i = 0; i < notes_.size(); ++i)
+      if (notes_[i].kind == kind) all.push_back(to_[i]);
+    return all;
   }
 
   std::atomic<collectives::Peer> lost{0};
+  std::atomic<uint64_t> session{0};  // That of the steps that begin.
 
  private:
   mutable std::mutex mu_;
   std::vector<collectives::Note> notes_;  // GUARDED_BY(mu_)
+  std::vector<collectives::Peer> to_;     // GUARDED_BY(mu_): the same order.
 };
 
 // A member in a task among others; its step waits until it is stopped.
@@ -537,7 +550,7 @@ class MemberAmongOthers {
                     .ok());
     session_ = std::make_unique<Session>(graph_, options_);
   }
-  // Returns when it waits.
+  // Returns when it waits, or has ended.
   void Start() {
     run_ = std::async(std::launch::async, [this] {
       RunOptions o;
@@ -545,8 +558,12 @@ class MemberAmongOthers {
       o.timeout_ms = kHangMs;
       return session_->Run({}, {sum_}, {}, o).status();
     });
-    for (int i = 0; i < kHangMs && hub_->num_waiting() == 0; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto ended = [this] {
+      return run_.wait_for(std::chrono::milliseconds(1)) ==
+             std::future_status::ready;
+    };
+    for (int i = 0; i < kHangMs && hub_->num_waiting() == 0 && !ended(); ++i) {
+    }
   }
   Status Stop() {
     stop_.Cancel();
@@ -567,11 +584,22 @@ class MemberAmongOthers {
   // The name of its member, which it announces. REQUIRES: it has started.
   std::string Name() {
     const collectives::Peer peers[] = {1};
-    hub_->Meet(peers);
+    hub_->OpenSession(1, peers);
     const auto notes = network_->notes();
     return notes.empty() ? "" : notes.back().member;
   }
   PlayedNetwork& network() { return *network_; }
+  collectives::Hub& hub() { return *hub_; }
+  // The step's status, if it ends because a task is lost; else "waits".
+  std::string HowItEnds() {
+    if (hub_->num_waiting() > 0) return "waits";
+    return std::string(End().message());
+  }
+  // The transport marks the peer as lost, then says so.
+  void MarkLost(collectives::Peer peer) { network_->lost = peer; }
+  void TellLost(collectives::Peer peer) {
+    hub_->OnPeerLost(peer, network_->WhyLost(peer));
+  }
 
  private:
   PlayedNetwork* const network_;  // The hub's.
@@ -617,6 +645,125 @@ TEST(CollectivesTest, AJoinOfALostTaskIsDropped) {
   EXPECT_EQ(here.network().count(NoteKind::kCall), 0);
   here.Hear(2, "a", 2, 1, 12);
   EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+using Peers = std::vector<collectives::Peer>;
+
+// It was opened with the next incarnation of the task.
+TEST(CollectivesTest, ALossDoesNotConcernASessionWithoutTheTask) {
+  MemberAmongOthers here({.rank = 0, .size = 2});
+  here.hub().OpenSession(1, Peers{1});
+  here.hub().OpenSession(2, Peers{2});
+  here.network().session = 2;
+  here.Start();
+  here.MarkLost(1);
+  here.TellLost(1);
+  ASSERT_EQ(here.HowItEnds(), "waits");
+  EXPECT_EQ(here.network().count(NoteKind::kAbort), 0);
+  here.Hear(2, "a", 2, 1, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+// The others of its group may be waiting too, in sessions of their own: whether
+// the loss concerns them, their tasks know.
+TEST(CollectivesTest, ALossEndsTheWaitsOfSessionsWithTheTaskAndNoOthers) {
+  MemberAmongOthers here({.rank = 0, .size = 3});
+  here.hub().OpenSession(1, Peers{1, 2});
+  here.network().session = 1;
+  here.Start();
+  here.Hear(2, "b", 3, 1, 12);
+  here.MarkLost(1);
+  here.TellLost(1);
+  EXPECT_THAT(here.HowItEnds(), HasSubstr("lost a task: task 1 is gone"));
+  for (const auto& note : here.network().notes())
+    for (const uint64_t nonce : note.nonces) EXPECT_NE(nonce, 12u);
+  // Its next step waits for the task's next incarnation.
+  here.Start();
+  ASSERT_EQ(here.HowItEnds(), "waits");
+  here.Hear(3, "a", 3, 2, 13);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 2);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+// A step that begins to wait after the loss was told would not be told again.
+TEST(CollectivesTest, ALossBeforeACallIsReportedByTheCallOnce) {
+  enum { kTold, kMarked, kBeforeTheSession };
+  for (const int how : {kTold, kMarked, kBeforeTheSession}) {
+    SCOPED_TRACE(how);
+    MemberAmongOthers here({.rank = 0, .size = 2});
+    here.network().session = 1;
+    if (how != kBeforeTheSession) here.hub().OpenSession(1, Peers{1});
+    here.MarkLost(1);
+    if (how == kTold) here.TellLost(1);
+    if (how == kBeforeTheSession) here.hub().OpenSession(1, Peers{1});
+    here.Start();
+    ASSERT_THAT(here.HowItEnds(), HasSubstr("lost a task: task 1 is gone"));
+    here.Start();
+    if (how == kMarked) here.TellLost(1);
+    ASSERT_EQ(here.HowItEnds(), "waits");
+    here.Hear(2, "a", 2, 1, 12);
+    EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+    EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+  }
+}
+
+// Of the losses of a group's tasks, each is reported, also when the group was
+// ended by another task that noticed it first.
+TEST(CollectivesTest, ALossThatAnotherTaskHasToldIsNotReportedAgain) {
+  MemberAmongOthers here({.rank = 0, .size = 3});
+  here.hub().OpenSession(1, Peers{1, 2});
+  here.network().session = 1;
+  here.Start();
+  here.Hear(1, "a", 3, 1, 11);
+  here.Hear(2, "b", 3, 2, 12);
+  ASSERT_EQ(here.network().count(NoteKind::kCall), 2);
+  collectives::Note over;
+  over.kind = NoteKind::kAbort;
+  over.group = 1;
+  over.nonces = {11};
+  over.why = Unavailable("task 1 is gone");
+  over.lost = here.network().IncarnationOf(1);
+  here.hub().OnNote(2, over);
+  EXPECT_THAT(here.HowItEnds(), HasSubstr("task 1 is gone"));
+  here.MarkLost(1);
+  here.TellLost(1);
+  here.Start();
+  ASSERT_EQ(here.HowItEnds(), "waits");
+  here.MarkLost(2);
+  here.TellLost(2);
+  EXPECT_THAT(here.HowItEnds(), HasSubstr("lost a task: task 2 is gone"));
+}
+
+TEST(CollectivesTest, AGroupIsNotFormedWithATaskThatIsMarkedAsLost) {
+  MemberAmongOthers here({.rank = 0, .size = 3});
+  here.hub().OpenSession(1, Peers{2, 3});
+  here.network().session = 1;
+  here.Start();
+  here.Hear(1, "a", 3, 1, 11);
+  here.MarkLost(1);
+  here.Hear(2, "b", 3, 2, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 0);
+  here.Hear(3, "a", 3, 1, 13);
+  EXPECT_EQ(here.network().receivers(NoteKind::kCall), (Peers{3, 2}));
+  here.TellLost(1);
+  ASSERT_EQ(here.HowItEnds(), "waits");
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+// Its join, which it announces once over each, would not come again.
+TEST(CollectivesTest, ATaskThatLosesOneOfTwoConnectionsKeepsItsPlace) {
+  MemberAmongOthers here({.rank = 0, .size = 3});
+  here.hub().OpenSession(1, Peers{11, 2});
+  here.network().session = 1;
+  here.Start();
+  here.Hear(1, "a", 3, 1, 11);
+  here.MarkLost(1);
+  here.TellLost(1);
+  ASSERT_EQ(here.HowItEnds(), "waits");
+  here.Hear(2, "b", 3, 2, 12);
+  EXPECT_EQ(here.network().receivers(NoteKind::kCall), (Peers{11, 2}));
   EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
 }
 

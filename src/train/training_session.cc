@@ -641,6 +641,7 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
     SLUICE_RETURN_IF_ERROR(ReadStep());
   else
     ++context_.step_;
+  const bool stop_before = context_.stop_;
   for (size_t i = 0; i < hooks_.size(); ++i) {
     if (!Takes(*hooks_[i])) continue;
     HookResult result;
@@ -649,9 +650,13 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
                          out->begin() + static_cast<ptrdiff_t>(end));
     result.metadata = &metadata;
     // (A hook may run steps that end with the session's threads.)
-    if (const Status s = hooks_[i]->AfterRun(context_, result); !s.ok())
+    if (const Status s = hooks_[i]->AfterRun(context_, result); !s.ok()) {
+      // (If the step is run again, from a checkpoint that may be of an earlier
+      // one, the hook that asked for a stop asks again in time.)
+      context_.stop_ = stop_before;
       return CauseOf(
           Annotate(s, absl::StrCat("hook '", hooks_[i]->name(), "'")));
+    }
   }
   out->resize(fetches.size());
   return out;

@@ -320,6 +320,28 @@ TEST_F(TrainingSessionTest, AnAbortedStepIsRunAgainFromTheLastCheckpoint) {
   EXPECT_EQ(Saved(Path("model.ckpt-10"), "value"), 10);
 }
 
+TEST_F(TrainingSessionTest, ALastStepThatIsAbortedAfterTheStopIsRunAgain) {
+  Counter model;
+  std::vector<std::string> calls;
+  const auto hook = std::make_shared<Recorder>("shaky", &calls);
+  hook->fails_at = "after";
+  hook->error = Aborted("a task was lost");
+  hook->times = 0;
+  TrainingOptions options = Options({.last_step = 10});
+  options.save = {.steps = 4};
+  options.wait_for_saves = true;
+  options.hooks = {hook};
+  auto training = TrainingSession::Start(options);
+  ASSERT_TRUE(training.ok()) << training.status();
+  for (int i = 0; i < 9; ++i)
+    ASSERT_TRUE((*training)->RunStep({model.add}).ok());
+  hook->times = 1;
+  EXPECT_TRUE((*training)->Train({model.add}).ok());
+  EXPECT_THAT(lines_,
+              Contains("training: restored " + Path("model.ckpt-8")).Times(1));
+  EXPECT_EQ(Saved(Path("model.ckpt-10"), "value"), 10);
+}
+
 TEST_F(TrainingSessionTest, AStepThatIsRunAgainGetsTheFeedsOfItsNewNumber) {
   Counter model;
   const Output fed = Placeholder<float>({});

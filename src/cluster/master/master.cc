@@ -34,11 +34,10 @@ void Master::CloseAll() {
     std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [id, session] : sessions_) ids.push_back(id);
   }
-  for (const uint64_t id : ids) {
-    proto::CloseSessionRequest request;
-    request.set_session(id);
-    (void)CloseSession(request);
-  }
+  // (Not Cancelled: clients of such steps try again, of another master.)
+  const Status why = Unavailable("task ", context_.worker->task(),
+                                 ": expected to keep running, got stopped");
+  for (const uint64_t id : ids) Close(id, why);
 }
 
 Status Master::Admit(const std::string& host) {
@@ -334,19 +333,22 @@ Status Master::Reset(const proto::ResetRequest& request) {
 }
 
 Status Master::CloseSession(const proto::CloseSessionRequest& request) {
+  Close(request.session(),
+        Cancelled("step: expected an open session, got one that was closed"));
+  return OkStatus();
+}
+
+void Master::Close(uint64_t id, const Status& why) {
   std::shared_ptr<MasterSession> session;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    auto it = sessions_.find(request.session());
-    if (it == sessions_.end()) return OkStatus();  // Already closed.
+    auto it = sessions_.find(id);
+    if (it == sessions_.end()) return;  // Already closed.
     session = std::move(it->second);
     sessions_.erase(it);
   }
-  steps_.Cancel(
-      session->id(), 0,
-      Cancelled("step: expected an open session, got one that was closed"));
+  steps_.Cancel(session->id(), 0, why);
   End(std::move(session));
-  return OkStatus();
 }
 
 // Closes the session in the background at tasks that were lost: such a task may

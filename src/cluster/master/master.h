@@ -86,6 +86,8 @@ class Master {
 
  private:
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
+  // Its running steps end with `why`.
+  void Close(uint64_t id, const Status& why);
   void End(std::shared_ptr<MasterSession> session);
   void ReadClocks(const proto::RunStepRequest& request);
   // `log` may still be called after this returns.

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/failpoint.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/cluster_test_util.h"
 #include "cluster/testing/process_test_util.h"
@@ -20,6 +21,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
@@ -252,23 +254,120 @@ TEST(CollectiveStepsTest, TheSizeOfAGroupMayChange) {
 }
 
 TEST(CollectiveStepsTest, NewSessionsDoNotGetErrorsOfEarlierOnes) {
+  // The tasks hear of the loss before the new sessions, or at any time after
+  // they have begun, or not before their steps have ended.
+  for (const char* when : {"0", "20", "40", "1000"}) {
+    SCOPED_TRACE(when);
+    TestCluster cluster({{"worker", 3}});
+    auto members = MembersOf(cluster, 3, 10);
+    for (const auto& sum : RunAll(members, 2))
+      ASSERT_TRUE(sum.ok()) << sum.status();
+    members.clear();
+    const auto lost = [&](int task) {
+      return cluster.server("worker", task).transport().stats().peers_lost;
+    };
+    const int64_t before[] = {lost(0), lost(1)};
+    ASSERT_TRUE(
+        EnableFailpoints(absl::StrCat("transport.lost=delay(", when, ")"))
+            .ok());
+    cluster.StopTask("worker", 2);
+    AwaitLoss(cluster, 0, before[0]);
+    AwaitLoss(cluster, 1, before[1]);
+    cluster.StartTask("worker", 2);
+    members = MembersOf(cluster, 3, 10);
+    for (int step = 0; step < 3; ++step)
+      for (const auto& sum : RunAll(members, 3)) {
+        ASSERT_TRUE(sum.ok()) << sum.status();
+        EXPECT_EQ(*sum, SumOfMembers(3, 3));
+      }
+    DisableFailpoints();
+  }
+}
+
+// The group was never formed, and the tasks heard of the loss before the steps
+// began: these say so instead of waiting, and go on with the task's next
+// incarnation.
+TEST(CollectiveStepsTest, ALossBeforeTheFirstStepIsReported) {
   TestCluster cluster({{"worker", 3}});
   auto members = MembersOf(cluster, 3, 10);
-  for (const auto& sum : RunAll(members, 2))
-    ASSERT_TRUE(sum.ok()) << sum.status();
-  members.clear();
-  const auto lost = [&](int task) {
-    return cluster.server("worker", task).transport().stats().peers_lost;
-  };
-  const int64_t before[] = {lost(0), lost(1)};
   cluster.StopTask("worker", 2);
-  AwaitLoss(cluster, 0, before[0]);
-  AwaitLoss(cluster, 1, before[1]);
+  for (int task = 0; task < 2; ++task) AwaitLoss(cluster, task, 0);
+  for (size_t i = 0; i < 2; ++i) {
+    const Status s = members[i]->Run(1, 20'000).status();
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("/job:worker/replica:0/"
+                                                    "task:2"));
+  }
   cluster.StartTask("worker", 2);
-  members = MembersOf(cluster, 3, 10);
+  members[2] = std::make_unique<SumMember>("/job:worker/task:2", 2, 3, 10);
+  ASSERT_TRUE(members[2]->Connect(cluster.target("worker", 2)).ok());
   for (const auto& sum : RunAll(members, 3)) {
     ASSERT_TRUE(sum.ok()) << sum.status();
     EXPECT_EQ(*sum, SumOfMembers(3, 3));
+  }
+}
+
+// As when its process is killed between two steps: its task lives.
+TEST(CollectiveStepsTest, TheEndOfAClientBetweenStepsEndsTheWaitsOfOthers) {
+  TestCluster cluster({{"worker", 3}});
+  auto members = MembersOf(cluster, 3, 10);
+  for (const bool while_they_wait : {true, false}) {
+    SCOPED_TRACE(while_they_wait);
+    for (const auto& sum : RunAll(members, 2))
+      ASSERT_TRUE(sum.ok()) << sum.status();
+    if (!while_they_wait) members[2].reset();
+    std::vector<std::future<Result<float>>> others;
+    for (size_t i = 0; i < 2; ++i)
+      others.push_back(std::async(
+          std::launch::async, [&, i] { return members[i]->Run(2, 20'000); }));
+    if (while_they_wait) {
+      for (const int task : {0, 1})
+        while (cluster.server("worker", task)
+                   .worker()
+                   .collectives()
+                   .num_waiting() == 0)
+          std::this_thread::yield();
+      members[2].reset();
+    }
+    for (auto& other : others) {
+      const Status s = other.get().status();
+      EXPECT_EQ(s.code(), StatusCode::kAborted) << s;
+      EXPECT_THAT(std::string(s.message()),
+                  AllOf(HasSubstr("/job:worker/replica:0/task:2"),
+                        HasSubstr("whose session was closed")));
+    }
+    members[2] = std::make_unique<SumMember>("/job:worker/task:2", 2, 3, 10);
+    ASSERT_TRUE(members[2]->Connect(cluster.target("worker", 2)).ok());
+  }
+  for (const auto& sum : RunAll(members, 3)) {
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ(*sum, SumOfMembers(3, 3));
+  }
+}
+
+// Each member begins a session when it has ended another, while others may be
+// in their last step of theirs.
+TEST(CollectiveStepsTest, SessionsFollowEachOtherWithoutAnError) {
+  for (const int64_t count : {1, 700'001}) {
+    TestCluster cluster({{"worker", 3}});
+    std::vector<std::future<Status>> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.push_back(std::async(std::launch::async, [&, i]() -> Status {
+        for (int session = 0; session < (count == 1 ? 20 : 4); ++session) {
+          SumMember member(absl::StrCat("/job:worker/task:", i), i, 3, count);
+          SLUICE_RETURN_IF_ERROR(member.Connect(cluster.target("worker", i)));
+          for (int step = 0; step <= session % 3; ++step) {
+            SLUICE_ASSIGN_OR_RETURN(const float sum, member.Run(2, 60'000));
+            if (sum != SumOfMembers(2, 3)) return Internal("sum: got ", sum);
+          }
+        }
+        return OkStatus();
+      }));
+    for (auto& t : threads) {
+      const Status s = t.get();
+      EXPECT_TRUE(s.ok()) << s;
+    }
+    EXPECT_TRUE(cluster.Quiet());
   }
 }
 

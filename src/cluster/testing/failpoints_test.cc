@@ -199,6 +199,7 @@ const std::map<std::string, std::vector<std::string>>& Actions() {
           {"rendezvous.recv", kOnce},
           {"rendezvous.send", kOnce},
           {"transport.connect", kOnce},
+          {"transport.lost", {"delay(100); grpc.read=error(injected)@5*1"}},
           {"ucx.accept", {"error(injected)*1", "drop*1"}},
           {"ucx.close", {"delay(100); ucx.read=error(injected)@5*1"}},
           {"ucx.connect", kOnce},
@@ -247,7 +248,8 @@ TEST_P(EachFailpoint, StepsSucceedOrFailCleanly) {
     return;
   }
   const MakeTransport transport =
-      kind == "grpc"  ? OverNetwork<GrpcTransport, GrpcTransportOptions>
+      kind == "grpc" || name == "transport.lost"
+          ? OverNetwork<GrpcTransport, GrpcTransportOptions>
       : kind == "ucx" ? OverNetwork<Transport, UcxTransportOptions>
                       : WithinProcess;
   for (const std::string& action : Actions().at(name)) {

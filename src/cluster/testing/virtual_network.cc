@@ -361,6 +361,8 @@ void VirtualNetwork::Deliver(const std::shared_ptr<Packet>& packet) {
       transport = it->second.transport;
     } else if (packet->kind == Packet::kHello && sender != nullptr) {
       refused = true;
+    } else if (cut) {
+      cut_off_[{packet->from_task, packet->to_task}].push_back(packet);
     }
   }
   if (transport != nullptr) {
@@ -529,8 +531,12 @@ void VirtualNetwork::Cut(const std::string& a, const std::string& b) {
 
 void VirtualNetwork::Heal(const std::string& a, const std::string& b) {
   std::lock_guard<std::mutex> lock(mu_);
-  cuts_.erase({a, b});
-  cuts_.erase({b, a});
+  for (const auto& way : {std::pair(a, b), std::pair(b, a)}) {
+    cuts_.erase(way);
+    for (auto& packet : cut_off_[way])
+      Schedule(now_us_, {std::move(packet), nullptr});
+    cut_off_.erase(way);
+  }
 }
 
 VirtualNetwork::Counts VirtualNetwork::counts() const {

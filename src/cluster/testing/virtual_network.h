@@ -76,8 +76,8 @@ class VirtualNetwork {
   // Simulate SIGSTOP and SIGCONT.
   void Pause(const std::string& task);
   void Resume(const std::string& task);
-  // Drops all frames between the two, in both directions, until Heal; they lose
-  // each other.
+  // Delays all frames between the two, in both directions, until Heal, as they
+  // are then resent; after peer_timeout they lose each other.
   void Cut(const std::string& a, const std::string& b);
   void Heal(const std::string& a, const std::string& b);
 
@@ -144,7 +144,10 @@ class VirtualNetwork {
   std::map<std::string, Node> nodes_;  // GUARDED_BY(mu_); by task.
   std::map<std::pair<uint64_t, std::string>, Pair> pairs_;  // GUARDED_BY(mu_)
   std::set<std::pair<std::string, std::string>> cuts_;      // GUARDED_BY(mu_)
-  Counts counts_;                                           // GUARDED_BY(mu_)
+  std::map<std::pair<std::string, std::string>,
+           std::vector<std::shared_ptr<Packet>>>
+      cut_off_;    // GUARDED_BY(mu_): by sender and receiver.
+  Counts counts_;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

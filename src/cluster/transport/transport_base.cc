@@ -313,6 +313,7 @@ void TransportBase::Lose(Link* link, Status why) {
   link->inbox.Close();
   counters_->lost.fetch_add(1, std::memory_order_relaxed);
   PostLoss([this, keep, why = std::move(why)] {
+    (void)SLUICE_FAILPOINT("transport.lost");
     keep->Close();
     handler_->OnPeerLost(keep->id, why);
   });

@@ -16,8 +16,11 @@ class TransportNetwork final : public collectives::Network {
   uint64_t IncarnationOf(collectives::Peer peer) const override {
     return transport_->IncarnationOf(peer);
   }
-  bool Lost(collectives::Peer peer) const override {
-    return !transport_->Lost(peer).ok();
+  Status WhyLost(collectives::Peer peer) const override {
+    return transport_->Lost(peer);
+  }
+  uint64_t SessionOf(int64_t step) const override {
+    return CollectiveSession(static_cast<uint64_t>(step));
   }
   void SendNote(collectives::Peer to, const Note& note) override {
     proto::CollectiveNote p;
@@ -60,13 +63,18 @@ void NoteToProto(const Note& note, proto::CollectiveNote* p) {
   p->set_root(note.root);
   p->set_description(note.description.substr(0, collectives::kMaxNoteText));
   p->set_changed(note.changed);
+  p->set_lost(note.lost);
+  for (const auto& [instance, calls] : note.calls) {
+    p->add_left_instance(instance);
+    p->add_left_calls(calls);
+  }
 }
 
 Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
   Note note;
   if (p.kind() < static_cast<uint32_t>(Note::Kind::kJoin) ||
-      p.kind() > static_cast<uint32_t>(Note::Kind::kCall))
-    return InvalidArgument("note: expected kind 1 to 3, got ", p.kind());
+      p.kind() > static_cast<uint32_t>(Note::Kind::kLeave))
+    return InvalidArgument("note: expected kind 1 to 4, got ", p.kind());
   if (p.member().size() > collectives::kMaxNoteText ||
       p.description().size() > collectives::kMaxNoteText)
     return InvalidArgument("note: expected at most ", collectives::kMaxNoteText,
@@ -75,6 +83,12 @@ Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
   if (p.nonces_size() > collectives::kMaxMembers)
     return InvalidArgument("note: expected at most ", collectives::kMaxMembers,
                            " members, got ", p.nonces_size());
+  if (p.left_instance_size() != p.left_calls_size() ||
+      p.left_calls_size() > collectives::kMaxNoteCalls)
+    return InvalidArgument(
+        "note: expected at most ", collectives::kMaxNoteCalls,
+        " instances and their calls, got ", p.left_instance_size(), " and ",
+        p.left_calls_size());
   note.kind = static_cast<Note::Kind>(p.kind());
   note.group = p.group();
   note.member = p.member();
@@ -86,6 +100,7 @@ Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
     note.nonces.assign(p.nonces().begin(), p.nonces().end());
     note.why = StatusFromProto(p.why());
     note.changed = p.changed();
+    note.lost = p.lost();
   }
   if (note.kind == Note::Kind::kAbort && note.why.ok())
     note.why = Aborted("group: expected a reason, got none");
@@ -94,6 +109,8 @@ Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
   note.hash = p.hash();
   note.root = p.root();
   note.description = p.description();
+  for (int i = 0; i < p.left_calls_size(); ++i)
+    note.calls.emplace_back(p.left_instance(i), p.left_calls(i));
   return note;
 }
 

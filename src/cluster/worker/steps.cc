@@ -219,7 +219,8 @@ void WorkerSteps::Start(StepRequest request) {
   auto step = std::make_shared<Step>(std::move(request), transport_);
   const StepRequest& r = step->request;
   ExecuteOptions o;
-  // (Kernels use it only as a key for per-step state, so any bits will do.)
+  // (Kernels use it as a key for per-step state, and collective operations to
+  // find the step's session: CollectiveSession.)
   o.step.step_id = static_cast<int64_t>(run & INT64_MAX);
   o.step.resources = r.step->resources.get();
   o.step.log = r.log ? &r.log : nullptr;

@@ -208,7 +208,15 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     SLUICE_ASSIGN_OR_RETURN(const PeerId peer, connect(a));
     session->peers.push_back(peer);
   }
-  collectives_->Meet(session->peers);
+  SLUICE_RETURN_IF_ERROR(Admit(session));
+  collectives_->OpenSession(CollectiveSession(session->id), session->peers);
+  // (It may have been deleted meanwhile.)
+  if (!FindSession(session->id).ok())
+    collectives_->CloseSession(CollectiveSession(session->id));
+  return OkStatus();
+}
+
+Status Worker::Admit(const std::shared_ptr<Session>& session) {
   std::lock_guard<std::mutex> lock(mu_);
   if (sessions_.size() >= options_.max_sessions)
     return ResourceExhausted("sessions: expected at most ",
@@ -244,6 +252,7 @@ Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
   steps_.CancelSession(
       session->id,
       Cancelled("step: expected an open session, got one that was closed"));
+  collectives_->CloseSession(CollectiveSession(session->id));
   session.reset();
   idle_memory_.SessionEnded(/*last=*/num_sessions() == 0);
   return OkStatus();
@@ -416,7 +425,10 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
       it = sessions_.erase(it);
     }
   }
-  for (const auto& session : orphans) steps_.CancelSession(session->id, why);
+  for (const auto& session : orphans) {
+    steps_.CancelSession(session->id, why);
+    collectives_->CloseSession(CollectiveSession(session->id));
+  }
   collectives_->OnPeerLost(peer, why);
   steps_.OnPeerLost(peer, why);
   if (orphans.empty()) return;

@@ -74,6 +74,8 @@ class Worker {
 
  private:
   struct Session;
+  // Adds it to sessions_, if it may be open.
+  Status Admit(const std::shared_ptr<Session>& session);
   Result<std::shared_ptr<Session>> FindSession(uint64_t session);
   Status BuildPartition(const proto::RegisterStepRequest::Partition& partition,
                         bool fusion, bool regions, Session& session,

@@ -251,14 +251,14 @@ bool Call::Leave() {
   return true;
 }
 
-bool Call::Fail(const Status& why) {
+bool Call::Fail(const Status& why, bool* ended) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (ended_) return false;
-  if (!over_) status_ = why;
+  const bool fails = !over_;
+  if (fails) status_ = why;
   over_ = true;
-  if (inside_ > 0) return false;
-  ended_ = true;
-  return true;
+  *ended = !ended_ && inside_ == 0;
+  ended_ = ended_ || *ended;
+  return fails;
 }
 
 void Call::Complete() {

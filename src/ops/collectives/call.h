@@ -30,8 +30,6 @@ struct CallSpec {
   int64_t group = 0, instance = 0, size = 1;
   int64_t rank = -1;   // -1: by the order of members' names.
   std::string device;  // Names the member if it has no rank.
-  // Identifies the node in its session: not null for those of kernels.
-  std::shared_ptr<const char> node;
   // What all members have to agree on: "Add of float[2,3]".
   std::string Describe(DType dtype, const Shape& shape) const;
 };
@@ -80,8 +78,9 @@ class Call : public std::enable_shared_from_this<Call> {
   // Takes what a member sent. InvalidArgument if the schedule does not receive
   // it from there, or not with that size, or has received it.
   Status Arrive(const DataKey& key, Tensor value, bool* ended);
-  // Ends it with an error, unless it has ended.
-  [[nodiscard]] bool Fail(const Status& why);
+  // False if it has done its part, and so ends without this error, or with an
+  // earlier one. `*ended`: the caller calls Complete.
+  bool Fail(const Status& why, bool* ended);
   // Why it failed by itself. REQUIRES: it has ended.
   const Status& status() const { return status_; }
   // Calls `done`. The hub must not know the call any more.

@@ -51,7 +51,6 @@ class CollectiveKernel {
     s.instance = n.IntAttr("instance_key");
     s.rank = n.AttrOr<int64_t>("rank", -1);
     s.device = n.device();
-    s.node = std::make_shared<const char>();
     s.algorithm = AlgorithmOf(n);
     if (s.size < 1 || s.size > 65536)
       return InvalidArgument("group_size: expected 1 to 65536 members, got ",

@@ -53,7 +53,8 @@ size_t BytesOf(const TokenMessage& m) {
 }
 
 size_t BytesOf(const Note& n) {
-  return sizeof(Note) + kMessageBytes + n.member.size() + n.description.size();
+  return sizeof(Note) + kMessageBytes + n.member.size() + n.description.size() +
+         n.calls.size() * sizeof(n.calls[0]);
 }
 
 std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
@@ -63,6 +64,18 @@ std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
 Status Changed(int64_t key, const std::string& member) {
   return Aborted(GroupName(key), "expected its members to stay, got '", member,
                  "', which has joined anew");
+}
+
+// Why calls that need more of a member cannot be.
+Status HasLeft(int64_t key, const std::string& member) {
+  return Aborted(GroupName(key), "expected its members to stay, got '", member,
+                 "', whose session was closed");
+}
+
+// `why` names it.
+Status LostATask(int64_t key, const Status& why) {
+  return Status(StatusCode::kUnavailable,
+                absl::StrCat(GroupName(key), "lost a task: ", why.message()));
 }
 
 Status TooMuch(const std::string& here) {
@@ -78,7 +91,8 @@ struct Hub::Epoch {
   struct Turn {
     uint32_t next = 0;  // The number of the next call.
     std::shared_ptr<Call> running;
-    bool begun = false;  // Of the running one: it is prepared.
+    bool begun = false;    // Of the running one: it is prepared.
+    uint64_t session = 0;  // The same: of its step.
     std::map<uint32_t, std::vector<TokenMessage>> early;  // By number.
   };
   // Constant.
@@ -92,9 +106,13 @@ struct Hub::Epoch {
 
   bool dead = false;
   Status why;
+  uint64_t lost = 0;                                 // As in Note.
   std::map<std::pair<uint32_t, int>, Turn> turns;    // By instance and rank.
   std::map<std::pair<uint32_t, int>, Note> records;  // The same.
-  std::map<int, Nodes> nodes;  // That have run in it, by rank.
+  // By rank of this task: the open sessions whose steps have taken part.
+  std::map<int, std::set<uint64_t>> sessions;
+  // By rank: the members that have left, and their calls by instance.
+  std::map<int, std::map<uint32_t, uint32_t>> left;
   // Of what peers have sent: records, and data in turns[].early.
   size_t early_bytes = 0;
 
@@ -111,7 +129,8 @@ struct Hub::Epoch {
 class StepUse final : public Resource,
                       public std::enable_shared_from_this<StepUse> {
  public:
-  explicit StepUse(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+  StepUse(std::shared_ptr<Hub> hub, uint64_t session_of_step)
+      : session(session_of_step), hub_(std::move(hub)) {}
   ~StepUse() override {
     if (cancellation_ != nullptr && callback_ >= 0)
       cancellation_->Deregister(callback_);
@@ -139,6 +158,7 @@ class StepUse final : public Resource,
     return cancelled_at_once_;
   }
 
+  const uint64_t session;
   bool cancelled = false;
   std::map<int64_t, std::shared_ptr<Hub::Epoch>> epochs;  // By group.
   std::set<std::pair<int64_t, std::string>> members;      // Group and name.
@@ -185,8 +205,12 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
   // lets go of what refers to it.
   Result<std::shared_ptr<StepUse>> use =
       ctx.step().step_resources->LookupOrCreate<StepUse>(
-          "collectives", "step",
-          [this] { return std::make_shared<StepUse>(shared_from_this()); });
+          "collectives", "step", [this, &ctx] {
+            return std::make_shared<StepUse>(
+                shared_from_this(),
+                network_ == nullptr ? 0
+                                    : network_->SessionOf(ctx.step().step_id));
+          });
   Later later;
   if (!use.ok()) {
     later.fail.emplace_back(call, use.status());
@@ -218,24 +242,23 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
 
 void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
   const CallSpec& spec = waiting.call->spec();
+  const uint64_t session = waiting.use->session;
   waiting.use->members.emplace(spec.group, member);
   const auto bound = waiting.use->epochs.find(spec.group);
   if (bound != waiting.use->epochs.end()) {
-    groups_[spec.group].owed.erase(member);
-    if (bound->second->dead)
-      later->fail.emplace_back(waiting.call, bound->second->why);
-    else
-      Launch(waiting.call, bound->second, later);
-    return;
+    Reported(spec.group, member, session);
+    return Launch(waiting, bound->second, later);
   }
   Group& group = groups_[spec.group];
-  if (const auto owed = group.owed.find(member); owed != group.owed.end()) {
-    const Owed kept = std::move(owed->second);
-    group.owed.erase(owed);
-    if (kept.nodes.contains(spec.node)) {
-      later->fail.emplace_back(waiting.call, kept.why);
-      return;
-    }
+  if (group.live != nullptr) NoticeLost(PeersOf(group), later);
+  if (group.live == nullptr)
+    for (const auto& epoch : EpochsOf(spec.group))
+      if (MayEnter(*epoch, member, waiting)) return Bind(waiting, epoch, later);
+  if (const auto owed = group.owed.find(member);
+      owed != group.owed.end() && owed->second.sessions.contains(session)) {
+    Told(session, spec.group, member, owed->second.lost);
+    later->fail.emplace_back(waiting.call, owed->second.why);
+    return Reported(spec.group, member, session);
   }
   if (group.live != nullptr) {
     const auto& all = group.live->members;
@@ -253,6 +276,11 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
       return;
     }
     Kill(group.live, Changed(spec.group, member), true, later, true);
+  }
+  NoticeLost(std::vector<Peer>(peers_.begin(), peers_.end()), later);
+  if (const Status lost = TakeLoss(session, spec.group, member); !lost.ok()) {
+    later->fail.emplace_back(waiting.call, lost);
+    return;
   }
   group.waiting[member].push_back(waiting);
   Join(group, spec, member, later);
@@ -292,6 +320,7 @@ void Hub::TellAll(const Note& note, Later* later) {
 void Hub::Add(int64_t key, Member member, Later* later) {
   if (over_.contains(member.nonce)) return;
   Group& group = groups_[key];
+  if (group.live != nullptr) NoticeLost(PeersOf(group), later);
   if (group.live != nullptr) {
     const auto& all = group.live->members;
     const auto old = std::find_if(all.begin(), all.end(), [&](const Member& m) {
@@ -346,6 +375,7 @@ void Hub::Add(int64_t key, Member member, Later* later) {
 
 void Hub::TryForm(int64_t key, Later* later) {
   Group& group = groups_[key];
+  NoticeLost(PeersOf(group), later);
   if (group.joined.empty() || static_cast<int64_t>(group.joined.size()) <
                                   group.joined.begin()->second.size)
     return;
@@ -395,8 +425,12 @@ void Hub::TryForm(int64_t key, Later* later) {
   for (const auto& [from, note] : got.notes) {
     const auto rank = static_cast<size_t>(note.rank);
     if (rank < epoch->members.size() &&
-        epoch->members[rank].incarnation == from)
-      Record(epoch, note, later);
+        epoch->members[rank].incarnation == from) {
+      if (note.kind == Note::Kind::kLeave)
+        Leave(epoch, static_cast<int>(rank), note.calls, later);
+      else if (!epoch->dead)
+        Record(epoch, note, later);
+    }
   }
   for (auto& [from, message] : got.tokens)
     Deliver(epoch, from, std::move(message), later);
@@ -405,15 +439,16 @@ void Hub::TryForm(int64_t key, Later* later) {
 void Hub::Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
                Later* later) {
   waiting.use->epochs[epoch->key] = epoch;
-  Launch(waiting.call, epoch, later);
+  Launch(waiting, epoch, later);
 }
 
-void Hub::Launch(const std::shared_ptr<Call>& call,
-                 const std::shared_ptr<Epoch>& epoch, Later* later) {
+void Hub::Launch(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
+                 Later* later) {
+  const std::shared_ptr<Call>& call = waiting.call;
   const CallSpec& spec = call->spec();
   const std::string name = NameOfMember(spec);
   if (epoch->dead) {
-    groups_[epoch->key].owed.erase(name);
+    Told(waiting.use->session, epoch->key, name, epoch->lost);
     later->fail.emplace_back(call, epoch->why);
     return;
   }
@@ -428,13 +463,19 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
         " members, got '", name, "' with group size ", spec.size);
     later->fail.emplace_back(call, why);
     Kill(epoch, why, true, later);
-    groups_[epoch->key].owed.erase(name);
-    return;
+    return Reported(epoch->key, name, waiting.use->session);
   }
   const int rank = static_cast<int>(me - all.begin());
-  epoch->nodes[rank].insert(spec.node);
+  epoch->sessions[rank].insert(waiting.use->session);
+  if (!epoch->left.empty()) Owe(*epoch, rank);
   const auto instance = static_cast<uint32_t>(spec.instance);
   Epoch::Turn& turn = epoch->turns[{instance, rank}];
+  if (const Status gone = NeedsOneWhoLeft(*epoch, instance, turn.next);
+      !gone.ok()) {
+    later->fail.emplace_back(call, gone);
+    Kill(epoch, gone, true, later);
+    return Reported(epoch->key, name, waiting.use->session);
+  }
   if (turn.running != nullptr) {
     const Status why = InvalidArgument(
         GroupName(spec.group), "expected member '", name, "' to run instance ",
@@ -445,6 +486,7 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
   }
   turn.running = call;
   turn.begun = false;
+  turn.session = waiting.use->session;
   const uint32_t number = turn.next++;
   Note note;
   note.kind = Note::Kind::kCall;
@@ -601,10 +643,11 @@ void Hub::Void(uint64_t nonce) {
 }
 
 void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
-               Later* later, bool changed) {
+               Later* later, bool changed, uint64_t lost) {
   if (epoch->dead) return;
   epoch->dead = true;
   epoch->why = why;
+  epoch->lost = lost;
   epochs_.erase(epoch->id);
   Void(epoch->id);
   Group& group = groups_[epoch->key];
@@ -615,22 +658,32 @@ void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
   note.epoch = epoch->id;
   note.why = why;
   note.changed = changed;
+  note.lost = lost;
   for (const Member& m : epoch->members) {
     Void(m.nonce);
     note.nonces.push_back(m.nonce);
   }
   if (!changed)
-    for (auto& [rank, nodes] : epoch->nodes)
-      group.owed[epoch->members[static_cast<size_t>(rank)].name] = {
-          why, std::move(nodes)};
+    for (const auto& [rank, sessions] : epoch->sessions)
+      if (!sessions.empty())
+        group.owed[epoch->members[static_cast<size_t>(rank)].name] = {why, lost,
+                                                                      sessions};
   for (auto& [at, turn] : epoch->turns) {
     if (turn.running == nullptr) continue;
-    group.owed.erase(epoch->members[static_cast<size_t>(at.second)].name);
-    later->fail.emplace_back(std::move(turn.running), why);
+    const std::string& name =
+        epoch->members[static_cast<size_t>(at.second)].name;
+    // (One that has done its part but not yet called Finish does not report
+    // it.)
+    bool ended = false;
+    if (turn.running->Fail(why, &ended)) {
+      Reported(epoch->key, name, turn.session);
+      Told(turn.session, epoch->key, name, lost);
+    }
+    if (ended) later->complete.push_back(std::move(turn.running));
   }
   epoch->turns.clear();
   epoch->records.clear();
-  epoch->nodes.clear();
+  epoch->sessions.clear();
   early_bytes_ -= epoch->early_bytes;
   epoch->early_bytes = 0;
   if (tell) TellAll(note, later);
@@ -671,12 +724,20 @@ void Hub::Refuse(Peer from, uint64_t epoch, Later* later) const {
   later->notes.emplace_back(from, no);
 }
 
-void Hub::Meet(std::span<const Peer> peers) {
+void Hub::OpenSession(uint64_t session, std::span<const Peer> peers) {
   Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
+    Session& s = sessions_[session];
     for (const Peer p : peers) {
-      if (p == kHere || !peers_.insert(p).second) continue;
+      if (p == kHere) continue;
+      // (Of such a peer OnPeerLost may have told already.)
+      if (const Status why = network_->WhyLost(p); !why.ok()) {
+        s.lost.emplace(network_->IncarnationOf(p), why);
+        continue;
+      }
+      s.peers.insert(p);
+      if (!peers_.insert(p).second) continue;
       for (auto& [key, group] : groups_)
         for (auto& [name, told] : group.told)
           if (const auto j = group.joined.find(name);
@@ -687,13 +748,177 @@ void Hub::Meet(std::span<const Peer> peers) {
   Do(std::move(later));
 }
 
+void Hub::CloseSession(uint64_t session) {
+  Later later;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    sessions_.erase(session);
+    const auto epochs = epochs_;  // (Leave may end one.)
+    for (const auto& [id, epoch] : epochs) {
+      std::vector<int> leave;
+      for (auto& [rank, sessions] : epoch->sessions)
+        if (sessions.erase(session) > 0 && sessions.empty())
+          leave.push_back(rank);
+      for (const int rank : leave) {
+        Note note;
+        note.kind = Note::Kind::kLeave;
+        note.group = epoch->key;
+        note.epoch = id;
+        note.rank = rank;
+        for (const auto& [at, turn] : epoch->turns)
+          if (at.second == rank) note.calls.emplace_back(at.first, turn.next);
+        // (Over all connections to the others, so that it comes before a join.)
+        for (const Peer p : peers_)
+          if (std::any_of(epoch->members.begin(), epoch->members.end(),
+                          [at = network_->IncarnationOf(p)](const Member& m) {
+                            return m.peer != kHere && m.incarnation == at;
+                          }))
+            later.notes.emplace_back(p, note);
+        Leave(epoch, rank, note.calls, &later);
+      }
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::Leave(const std::shared_ptr<Epoch>& epoch, int rank,
+                const std::vector<std::pair<uint32_t, uint32_t>>& calls,
+                Later* later) {
+  if (epoch->dead || epoch->left.contains(rank)) return;
+  epoch->left[rank].insert(calls.begin(), calls.end());
+  Group& group = groups_[epoch->key];
+  if (group.live == epoch) group.live = nullptr;
+  for (const auto& [other, sessions] : epoch->sessions) Owe(*epoch, other);
+  for (const auto& [at, turn] : epoch->turns)
+    if (turn.running != nullptr)
+      if (const Status gone = NeedsOneWhoLeft(*epoch, at.first, turn.next - 1);
+          !gone.ok())
+        return Kill(epoch, gone, true, later);
+  EndIfLeft(epoch, later);
+}
+
+void Hub::Owe(const Epoch& epoch, int rank) {
+  const auto name = [&](int r) -> const std::string& {
+    return epoch.members[static_cast<size_t>(r)].name;
+  };
+  const std::set<uint64_t>& sessions = epoch.sessions.find(rank)->second;
+  if (!sessions.empty())
+    groups_[epoch.key].owed[name(rank)] = {
+        HasLeft(epoch.key, name(epoch.left.begin()->first)), 0, sessions};
+}
+
+void Hub::Reported(int64_t key, const std::string& member, uint64_t session) {
+  auto& all = groups_[key].owed;
+  const auto owed = all.find(member);
+  if (owed == all.end()) return;
+  owed->second.sessions.erase(session);
+  if (owed->second.sessions.empty()) all.erase(owed);
+}
+
+bool Hub::MayEnter(const Epoch& epoch, const std::string& member,
+                   const Waiting& waiting) {
+  const CallSpec& spec = waiting.call->spec();
+  const auto& all = epoch.members;
+  const auto me = std::find_if(all.begin(), all.end(), [&](const Member& m) {
+    return m.name == member && m.peer == kHere;
+  });
+  if (me == all.end() || static_cast<int64_t>(all.size()) != spec.size)
+    return false;
+  const int rank = static_cast<int>(me - all.begin());
+  const auto sessions = epoch.sessions.find(rank);
+  if (epoch.left.contains(rank) || sessions == epoch.sessions.end() ||
+      !sessions->second.contains(waiting.use->session))
+    return false;
+  const auto instance = static_cast<uint32_t>(spec.instance);
+  const auto turn = epoch.turns.find({instance, rank});
+  return NeedsOneWhoLeft(epoch, instance,
+                         turn == epoch.turns.end() ? 0 : turn->second.next)
+      .ok();
+}
+
+void Hub::EndIfLeft(const std::shared_ptr<Epoch>& epoch, Later* later) {
+  if (epoch->dead || epoch->left.empty() || !epoch->idle()) return;
+  const auto& [first, calls] = *epoch->left.begin();
+  for (size_t r = 0; r < epoch->members.size(); ++r) {
+    const int rank = static_cast<int>(r);
+    if (!epoch->IsLocal(rank) || epoch->left.contains(rank)) continue;
+    for (const auto& [instance, made] : calls) {
+      const auto turn = epoch->turns.find({instance, rank});
+      if (turn == epoch->turns.end() || turn->second.next < made) return;
+    }
+  }
+  // (Its members owe the error since it was left.)
+  epoch->sessions.clear();
+  const auto rank = static_cast<size_t>(first);
+  Kill(epoch, HasLeft(epoch->key, epoch->members[rank].name), false, later);
+}
+
+Status Hub::NeedsOneWhoLeft(const Epoch& epoch, uint32_t instance,
+                            uint32_t number) {
+  for (const auto& [rank, calls] : epoch.left) {
+    const auto made = calls.find(instance);
+    if (made == calls.end() || number >= made->second)
+      return HasLeft(epoch.key, epoch.members[static_cast<size_t>(rank)].name);
+  }
+  return OkStatus();
+}
+
+void Hub::Told(uint64_t session, int64_t key, const std::string& member,
+               uint64_t lost) {
+  if (lost == 0) return;
+  if (const auto s = sessions_.find(session); s != sessions_.end())
+    s->second.told[{key, member}].insert(lost);
+}
+
+Status Hub::TakeLoss(uint64_t session, int64_t key, const std::string& member) {
+  const auto s = sessions_.find(session);
+  if (s == sessions_.end() || s->second.lost.empty()) return OkStatus();
+  Status first;
+  std::set<uint64_t>& told = s->second.told[{key, member}];
+  for (const auto& [incarnation, why] : s->second.lost)
+    if (told.insert(incarnation).second && first.ok())
+      first = LostATask(key, why);
+  return first;
+}
+
+std::vector<std::shared_ptr<Hub::Epoch>> Hub::EpochsOf(int64_t key) const {
+  std::vector<std::shared_ptr<Epoch>> all;
+  for (const auto& [id, epoch] : epochs_)
+    if (epoch->key == key) all.push_back(epoch);
+  return all;
+}
+
+std::vector<Peer> Hub::PeersOf(const Group& group) {
+  std::vector<Peer> peers;
+  const auto add = [&](const Member& m) {
+    if (m.peer != kHere) peers.push_back(m.peer);
+  };
+  if (group.live != nullptr)
+    for (const Member& m : group.live->members) add(m);
+  for (const auto& [name, member] : group.joined) add(member);
+  return peers;
+}
+
+Peer Hub::ConnectionTo(uint64_t incarnation) const {
+  if (incarnation == 0) return kHere;
+  for (const Peer p : peers_)
+    if (network_->IncarnationOf(p) == incarnation && network_->WhyLost(p).ok())
+      return p;
+  return kHere;
+}
+
+void Hub::NoticeLost(std::span<const Peer> peers, Later* later) {
+  for (const Peer p : peers)
+    if (const Status why = network_->WhyLost(p); !why.ok()) Lose(p, why, later);
+}
+
 void Hub::OnNote(Peer from, const Note& note) {
   Later later;
   const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
-    // (OnPeerLost has dropped what it sent, or will.)
-    if (network_->Lost(from)) return;
+    // (Lose has dropped what it sent, or will.)
+    if (!network_->WhyLost(from).ok()) return;
     peers_.insert(from);
     if (!groups_.contains(note.group) && groups_.size() >= kMaxGroups) return;
     switch (note.kind) {
@@ -720,7 +945,8 @@ void Hub::OnNote(Peer from, const Note& note) {
               epoch != epochs_.end()) {
             const std::shared_ptr<Epoch> e = epoch->second;
             // (Without joins it comes from a task that does not know them.)
-            Kill(e, note.why, note.nonces.empty(), &later, note.changed);
+            Kill(e, note.why, note.nonces.empty(), &later, note.changed,
+                 note.lost);
           }
           Void(note.epoch);
           if (const auto early = early_.find(note.epoch);
@@ -729,15 +955,16 @@ void Hub::OnNote(Peer from, const Note& note) {
             early_.erase(early);
           }
         }
+        const auto epochs = EpochsOf(note.group);
         for (const uint64_t nonce : note.nonces) {
           Void(nonce);
-          if (group.live != nullptr &&
-              std::any_of(group.live->members.begin(),
-                          group.live->members.end(),
-                          [&](const Member& m) { return m.nonce == nonce; }))
-            // (Without an epoch it comes from a task that has not formed it,
-            // and so does not tell those that have.)
-            Kill(group.live, note.why, note.epoch == 0, &later, note.changed);
+          for (const auto& e : epochs)
+            if (std::any_of(e->members.begin(), e->members.end(),
+                            [&](const Member& m) { return m.nonce == nonce; }))
+              // (Without an epoch it comes from a task that has not formed it,
+              // and so does not tell those that have.)
+              Kill(e, note.why, note.epoch == 0, &later, note.changed,
+                   note.lost);
           const auto joined = std::find_if(
               group.joined.begin(), group.joined.end(),
               [&](const auto& j) { return j.second.nonce == nonce; });
@@ -755,13 +982,18 @@ void Hub::OnNote(Peer from, const Note& note) {
         TryForm(note.group, &later);
         break;
       }
-      case Note::Kind::kCall: {
+      case Note::Kind::kCall:
+      case Note::Kind::kLeave: {
         const auto epoch = epochs_.find(note.epoch);
         if (epoch != epochs_.end()) {
           const auto rank = static_cast<size_t>(note.rank);
           const std::shared_ptr<Epoch> e = epoch->second;
-          if (note.rank >= 0 && rank < e->members.size() &&
-              e->members[rank].incarnation == incarnation)
+          if (note.rank < 0 || rank >= e->members.size() ||
+              e->members[rank].incarnation != incarnation)
+            break;
+          if (note.kind == Note::Kind::kLeave)
+            Leave(e, static_cast<int>(rank), note.calls, &later);
+          else
             Record(e, note, &later);
         } else if (!over_.contains(note.epoch)) {
           const size_t bytes = BytesOf(note);
@@ -786,7 +1018,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
   const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (network_->Lost(from)) return;
+    if (!network_->WhyLost(from).ok()) return;
     const auto known = epochs_.find(id);
     if (known != epochs_.end()) {
       const std::shared_ptr<Epoch> epoch = known->second;
@@ -812,45 +1044,81 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
 
 void Hub::OnPeerLost(Peer peer, const Status& why) {
   Later later;
-  const uint64_t incarnation = network_->IncarnationOf(peer);
   {
     std::lock_guard<std::mutex> lock(mu_);
-    peers_.erase(peer);
-    for (auto& [key, group] : groups_) {
-      const Status error(
-          StatusCode::kUnavailable,
-          absl::StrCat(GroupName(key), "lost a task: ", why.message()));
-      if (group.live != nullptr &&
-          std::any_of(group.live->members.begin(), group.live->members.end(),
-                      [&](const Member& m) { return m.peer == peer; }))
-        Kill(group.live, error, true, &later);
-      for (auto j = group.joined.begin(); j != group.joined.end();) {
-        if (j->second.peer != peer) {
-          ++j;
-          continue;
-        }
+    Lose(peer, why, &later);
+  }
+  Do(std::move(later));
+}
+
+void Hub::Lose(Peer peer, const Status& why, Later* later) {
+  const uint64_t incarnation = network_->IncarnationOf(peer);
+  peers_.erase(peer);
+  const Peer other = ConnectionTo(incarnation);
+  std::set<uint64_t> suffer;  // Sessions.
+  for (auto& [number, session] : sessions_)
+    if (session.peers.erase(peer) > 0) {
+      session.lost.emplace(incarnation, why);
+      suffer.insert(number);
+    }
+  const auto epochs = epochs_;
+  for (const auto& [id, epoch] : epochs)
+    if (std::any_of(epoch->members.begin(), epoch->members.end(),
+                    [&](const Member& m) { return m.peer == peer; }))
+      Kill(epoch, LostATask(epoch->key, why), true, later, false, incarnation);
+  for (auto& [key, group] : groups_) {
+    const Status error = LostATask(key, why);
+    for (auto j = group.joined.begin(); j != group.joined.end();) {
+      if (j->second.peer != peer) {
+        ++j;
+      } else if (other != kHere) {
+        // (Its task announces it over all of its connections.)
+        (j++)->second.peer = other;
+      } else {
         Void(j->second.nonce);
         j = group.joined.erase(j);
       }
-      // The group may be waiting for just this task.
-      if (!group.waiting.empty()) GiveUp(key, error, /*all=*/true, &later);
     }
-    for (auto e = early_.begin(); e != early_.end();) {
-      const auto of_peer = [&](const auto& m) {
-        return m.first == incarnation;
-      };
-      if (std::any_of(e->second.notes.begin(), e->second.notes.end(),
-                      of_peer) ||
-          std::any_of(e->second.tokens.begin(), e->second.tokens.end(),
-                      of_peer)) {
-        early_bytes_ -= e->second.bytes;
-        e = early_.erase(e);
-      } else {
-        ++e;
+    // Those that may be waiting for just this task.
+    Note note;
+    note.kind = Note::Kind::kAbort;
+    note.group = key;
+    note.why = error;
+    note.lost = incarnation;
+    for (auto w = group.waiting.begin(); w != group.waiting.end();) {
+      std::erase_if(w->second, [&](const Waiting& waiting) {
+        if (!suffer.contains(waiting.use->session)) return false;
+        Told(waiting.use->session, key, w->first, incarnation);
+        later->fail.emplace_back(waiting.call, error);
+        return true;
+      });
+      if (!w->second.empty()) {
+        ++w;
+        continue;
       }
+      if (const auto j = group.joined.find(w->first);
+          j != group.joined.end() && j->second.peer == kHere) {
+        Void(j->second.nonce);
+        note.nonces.push_back(j->second.nonce);
+        group.joined.erase(j);
+      }
+      group.told.erase(w->first);
+      w = group.waiting.erase(w);
+    }
+    if (!note.nonces.empty()) TellAll(note, later);
+  }
+  if (other != kHere) return;
+  for (auto e = early_.begin(); e != early_.end();) {
+    const auto of_peer = [&](const auto& m) { return m.first == incarnation; };
+    if (std::any_of(e->second.notes.begin(), e->second.notes.end(), of_peer) ||
+        std::any_of(e->second.tokens.begin(), e->second.tokens.end(),
+                    of_peer)) {
+      early_bytes_ -= e->second.bytes;
+      e = early_.erase(e);
+    } else {
+      ++e;
     }
   }
-  Do(std::move(later));
 }
 
 void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
@@ -871,7 +1139,7 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
     for (const auto& [key, epoch] : use->epochs)
       Kill(epoch, why(key), true, &later);
     for (const auto& [key, member] : use->members)
-      groups_[key].owed.erase(member);
+      Reported(key, member, use->session);
     std::vector<int64_t> waits;
     for (auto& [key, group] : groups_)
       for (auto& [name, calls] : group.waiting)
@@ -888,12 +1156,11 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
 size_t Hub::num_waiting() {
   std::lock_guard<std::mutex> lock(mu_);
   size_t n = 0;
-  for (const auto& [key, group] : groups_) {
+  for (const auto& [key, group] : groups_)
     for (const auto& [name, calls] : group.waiting) n += calls.size();
-    if (group.live == nullptr) continue;
-    for (const auto& [at, turn] : group.live->turns)
+  for (const auto& [id, epoch] : epochs_)
+    for (const auto& [at, turn] : epoch->turns)
       n += turn.running != nullptr ? 1 : 0;
-  }
   return n;
 }
 
@@ -917,6 +1184,7 @@ void Hub::Send(const std::shared_ptr<Epoch>& epoch,
     const Status sent = network_->SendTokens(peer, epoch->id, messages);
     if (sent.ok()) continue;
     std::lock_guard<std::mutex> lock(mu_);
+    NoticeLost({&peer, 1}, &later);
     Kill(epoch,
          Status(sent.code(),
                 absl::StrCat(GroupName(epoch->key), sent.message())),
@@ -940,6 +1208,7 @@ void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
           Status(call->status().code(),
                  absl::StrCat(GroupName(epoch->key), call->status().message())),
           true, &later);
+    EndIfLeft(epoch, &later);
   }
   call->Complete();
   Do(std::move(later));
@@ -970,7 +1239,8 @@ void Hub::Do(Later later) {
 void Hub::Perform(Later later) {
   for (const auto& [peer, note] : later.notes) network_->SendNote(peer, note);
   for (const auto& [call, why] : later.fail)
-    if (call->Fail(why)) call->Complete();
+    if (bool ended = false; call->Fail(why, &ended), ended) call->Complete();
+  for (const auto& call : later.complete) call->Complete();
   for (const auto& [epoch, call] : later.begin)
     if (call->Begin()) Finish(epoch, call);
   for (Later::Arrival& a : later.arrivals) {

@@ -40,11 +40,27 @@ class StepUse;
 // lost, or members do not agree, the task that notices ends the epoch: all
 // calls in it fail, all its joins are void, and all others are told (an abort).
 // A member that had no call in it then gets the error with the next one of a
-// node that ran in the epoch (so not in another session; and not if the epoch
-// ended only since members joined anew). The first call of a later step forms
-// the group anew. A call of a step that
-// has already taken part in an ended epoch fails: it must not meet the calls of
-// steps that begin from the start.
+// session that took part in the epoch (but not if the epoch ended only since
+// members joined anew). The first call of a later step forms the group anew. A
+// call of a step that has already taken part in an ended epoch fails: it must
+// not meet the calls of steps that begin from the start.
+//
+// Whom the loss of a task concerns. A loss is that of one connection to one
+// incarnation: it ends the epochs that have a member there, and no others. A
+// member whose group is not formed may be waiting for just this task, but only
+// if its session has it: then its call fails, or, if it has none, its next one,
+// once. What another session waits for, as one that was opened with the task's
+// next incarnation, goes on. A transport marks a peer as lost before it says so
+// (OnPeerLost), possibly long before: what depends on a peer looks at the mark,
+// so that a call never begins in an epoch that is about to be ended for a loss
+// that the call's session has not suffered.
+//
+// When the sessions whose steps ran a member's calls are closed, the member
+// leaves, and tells so, with how many calls it has made. The others make these
+// calls too, and end them as they would have (the root of a broadcast waits for
+// its receivers, but these do not wait for each other). One that needs more of
+// the member fails, and with it the epoch; calls of new sessions form the group
+// anew.
 //
 // Calls of an instance are matched by their number in the epoch. A member does
 // one at a time.
@@ -64,11 +80,14 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   void Start(KernelContext& ctx, std::shared_ptr<Call> call);
 
   // ---- For the network. Peers are numbers other than kHere.
-  // Tasks to announce members to, from now on.
-  void Meet(std::span<const Peer> peers);
+  // The tasks of a session, to which members are announced from now on, and
+  // whose loss concerns its steps (Network::SessionOf).
+  void OpenSession(uint64_t session, std::span<const Peer> peers);
+  // Its steps have ended or are cancelled.
+  void CloseSession(uint64_t session);
   void OnNote(Peer from, const Note& note);
   void OnTokens(Peer from, uint64_t epoch, std::span<TokenMessage> batch);
-  // `why` names the task.
+  // `why` names the task. (It may have been noticed before.)
   void OnPeerLost(Peer peer, const Status& why);
 
   // Calls that run in a group or wait for one to form; for tests.
@@ -89,15 +108,21 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     std::shared_ptr<Call> call;
     std::shared_ptr<StepUse> use;
   };
-  using Nodes = std::set<std::shared_ptr<const char>>;  // CallSpec::node.
-  // Why an epoch ended, for the nodes that ran in it.
+  // Why an epoch ended, for the sessions that took part in it.
   struct Owed {
     Status why;
-    Nodes nodes;
+    uint64_t lost = 0;  // As in Note.
+    std::set<uint64_t> sessions;
+  };
+  struct Session {
+    std::set<Peer> peers;             // Those that are not lost.
+    std::map<uint64_t, Status> lost;  // By incarnation.
+    // By group and member: the incarnations whose loss its calls have reported.
+    std::map<std::pair<int64_t, std::string>, std::set<uint64_t>> told;
   };
   struct Group {
     std::map<std::string, Member> joined;  // Of no epoch that is over.
-    std::shared_ptr<Epoch> live;
+    std::shared_ptr<Epoch> live;           // That none of its members has left.
     std::map<std::string, std::vector<Waiting>> waiting;  // By member.
     std::map<std::string, std::set<Peer>> told;  // Whom of a local join.
     // Members of this task that had no call in an epoch when it ended: their
@@ -116,6 +141,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     std::vector<std::pair<Peer, Note>> notes;
     std::vector<std::pair<std::shared_ptr<Epoch>, std::shared_ptr<Call>>> begin;
     std::vector<std::pair<std::shared_ptr<Call>, Status>> fail;
+    std::vector<std::shared_ptr<Call>> complete;
     struct Arrival {
       std::shared_ptr<Epoch> epoch;
       std::shared_ptr<Call> call;
@@ -135,18 +161,51 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   void TryForm(int64_t key, Later* later);
   void Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
             Later* later);
-  void Launch(const std::shared_ptr<Call>& call,
-              const std::shared_ptr<Epoch>& epoch, Later* later);
+  void Launch(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
+              Later* later);
   // Begins the member's call of an instance, once its root is known.
   void TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
                 int rank, Later* later);
   Status Mismatch(const Epoch& epoch, const Call& call, int other) const;
   void Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
               Later* later);
-  // Ends an epoch. `tell`: the other tasks too. `changed`: as in Note.
+  // Ends an epoch. `tell`: the other tasks too. `changed`, `lost`: as in Note.
   // (By value: it may be the reference that the group holds.)
   void Kill(std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
-            Later* later, bool changed = false);
+            Later* later, bool changed = false, uint64_t lost = 0);
+  // Does what the loss of a peer requires.
+  void Lose(Peer peer, const Status& why, Later* later);
+  // Does so for those of `peers` that are marked as lost.
+  void NoticeLost(std::span<const Peer> peers, Later* later);
+  // Those of a group: the live one, and those that members have left.
+  std::vector<std::shared_ptr<Epoch>> EpochsOf(int64_t key) const;
+  // The other tasks that have members in a group's live epoch, or joins.
+  static std::vector<Peer> PeersOf(const Group& group);
+  // A connection to this incarnation of a task that is not lost; or kHere.
+  Peer ConnectionTo(uint64_t incarnation) const;
+  // A member has left the epoch, of which it makes no other calls than these.
+  void Leave(const std::shared_ptr<Epoch>& epoch, int rank,
+             const std::vector<std::pair<uint32_t, uint32_t>>& calls,
+             Later* later);
+  // An error if the call needs one that a member which has left did not make.
+  static Status NeedsOneWhoLeft(const Epoch& epoch, uint32_t instance,
+                                uint32_t number);
+  // The next call of a member in an epoch that others have left reports that,
+  // unless it MayEnter.
+  void Owe(const Epoch& epoch, int rank);
+  // The session knows why the member's epoch ended.
+  void Reported(int64_t key, const std::string& member, uint64_t session);
+  static bool MayEnter(const Epoch& epoch, const std::string& member,
+                       const Waiting& waiting);
+  // Ends an epoch that members have left, when this task has ended the calls
+  // that they have made.
+  void EndIfLeft(const std::shared_ptr<Epoch>& epoch, Later* later);
+  // A call of this member reports the loss.
+  void Told(uint64_t session, int64_t key, const std::string& member,
+            uint64_t lost);
+  // A loss that the session has suffered and this member has not reported;
+  // from now on it has.
+  Status TakeLoss(uint64_t session, int64_t key, const std::string& member);
   // Ends the attempt of this task's members to form a group, and with `all`
   // those of the members with which they would have formed it.
   void GiveUp(int64_t key, const Status& why, bool all, Later* later);
@@ -173,6 +232,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   std::mutex mu_;
   std::mt19937_64 random_;                             // GUARDED_BY(mu_)
   std::set<Peer> peers_;                               // GUARDED_BY(mu_)
+  std::map<uint64_t, Session> sessions_;               // GUARDED_BY(mu_)
   std::map<int64_t, Group> groups_;                    // GUARDED_BY(mu_)
   std::map<uint64_t, std::shared_ptr<Epoch>> epochs_;  // GUARDED_BY(mu_): live.
   std::map<uint64_t, Early> early_;                    // GUARDED_BY(mu_)
