@@ -26,10 +26,11 @@ struct CApiTest : testing::Test {
     std::memcpy(TF_TensorData(t), &v, sizeof(v));
     return t;
   }
-  TF_Operation* Placeholder(TF_Graph* g, const char* name) {
+  TF_Operation* Placeholder(TF_Graph* g, const char* name,
+                            const int64_t* dims = nullptr, int num_dims = 0) {
     TF_OperationDescription* d = TF_NewOperation(g, "Placeholder", name);
     TF_SetAttrType(d, "dtype", TF_FLOAT);
-    TF_SetAttrShape(d, "shape", nullptr, 0);
+    TF_SetAttrShape(d, "shape", dims, num_dims);
     return TF_FinishOperation(d, status);
   }
   TF_Operation* Constant(TF_Graph* g, const char* name, float v) {
@@ -63,6 +64,113 @@ struct CApiTest : testing::Test {
     return result;
   }
 };
+
+// The axis of a Pack is an attribute of the function that it is part of.
+TEST_F(CApiTest, PlaceholdersOfAttributesAreAttributesOfTheFunction) {
+  TF_Graph* body = TF_NewGraph();
+  const int64_t two[] = {2};
+  TF_Operation* const x = Placeholder(body, "x", two, 1);
+  const TF_Output in = {x, 0};
+  const TF_Output twice[] = {in, in};
+  const auto pack = [&](const char* name, const char* axis) {
+    TF_OperationDescription* d = TF_NewOperation(body, "Pack", name);
+    TF_AddInputList(d, twice, 2);
+    TF_SetAttrPlaceholder(d, "axis", axis);
+    return TF_FinishOperation(d, status);
+  };
+  TF_Operation* const rows = pack("rows", "one");
+  ASSERT_TRUE(Ok());
+  TF_Operation* const columns = pack("columns", "other");
+  ASSERT_TRUE(Ok());
+  // Of a node with a placeholder little is known, and it cannot run.
+  EXPECT_EQ(TF_GraphGetTensorNumDims(body, {rows, 0}, status), -1);
+  EXPECT_EQ(TF_OperationGetAttrMetadata(rows, "axis", status).type,
+            TF_ATTR_PLACEHOLDER);
+  TF_Output dx;
+  TF_Output const y = {rows, 0};
+  TF_AddGradients(body, const_cast<TF_Output*>(&y), 1,
+                  const_cast<TF_Output*>(&in), 1, nullptr, status, &dx);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  TF_Session* s = TF_NewSession(body, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, &rows, 1,
+                nullptr, status);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(TF_Message(status),
+                        "attribute 'axis': expected a value, got the "
+                        "placeholder $one"),
+            nullptr)
+      << TF_Message(status);
+  TF_DeleteSession(s, status);
+  // Types cannot depend on placeholders.
+  TF_OperationDescription* d = TF_NewOperation(body, "Placeholder", "typeless");
+  TF_SetAttrPlaceholder(d, "dtype", "T");
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(pack("nameless", ""), nullptr);
+
+  const TF_Output outs[] = {{rows, 0}, {columns, 0}};
+  TF_Function* f = TF_GraphToFunction(body, "PackTwice", 0, -1, nullptr, 1, &in,
+                                      2, outs, nullptr, nullptr, "", status);
+  ASSERT_TRUE(Ok());
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  TF_Operation* const v = Placeholder(graph, "v", two, 1);
+  ASSERT_TRUE(Ok());
+  d = TF_NewOperation(graph, "PackTwice", "call");
+  TF_AddInput(d, {v, 0});
+  TF_SetAttrInt(d, "one", 0);
+  TF_SetAttrInt(d, "other", 1);
+  TF_Operation* const call = TF_FinishOperation(d, status);
+  ASSERT_TRUE(Ok());
+  float values[] = {1, 2};
+  TF_Tensor* fed = TF_AllocateTensor(TF_FLOAT, two, 1, sizeof(values));
+  std::memcpy(TF_TensorData(fed), values, sizeof(values));
+  s = TF_NewSession(graph, nullptr, status);
+  const TF_Output feed = {v, 0};
+  const TF_Output fetches[] = {{call, 0}, {call, 1}};
+  TF_Tensor* got[] = {nullptr, nullptr};
+  TF_SessionRun(s, nullptr, &feed, &fed, 1, fetches, got, 2, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  const std::vector<float> want[] = {{1, 2, 1, 2}, {1, 1, 2, 2}};
+  for (int i = 0; i < 2; ++i) {
+    const auto* data = static_cast<const float*>(TF_TensorData(got[i]));
+    EXPECT_EQ(std::vector<float>(data, data + 4), want[i]);
+    TF_DeleteTensor(got[i]);
+  }
+  TF_DeleteTensor(fed);
+  TF_DeleteSession(s, status);
+}
+
+TEST_F(CApiTest, PlaceholdersOfAFunctionHaveOneKindEach) {
+  const TF_Output in = {Placeholder(graph, "x"), 0};
+  const auto add = [&](const char* op, const char* name, const char* attr) {
+    TF_OperationDescription* d = TF_NewOperation(graph, op, name);
+    TF_SetAttrPlaceholder(d, attr, "p");
+    if (std::strcmp(op, "Pack") == 0)
+      TF_AddInputList(d, &in, 1);
+    else
+      TF_AddInput(d, in);
+    return TF_FinishOperation(d, status);
+  };
+  TF_Operation* const of_int = add("Pack", "pack", "axis");
+  TF_Operation* const of_list = add("Squeeze", "squeeze", "squeeze_dims");
+  TF_Operation* const undeclared = add("Neg", "neg", "_note");
+  ASSERT_TRUE(Ok());
+  const auto make = [&](std::vector<TF_Operation*> ops) {
+    TF_Function* f = TF_GraphToFunction(
+        graph, "f", 0, static_cast<int>(ops.size()), ops.data(), 1, &in, 0,
+        nullptr, nullptr, nullptr, nullptr, status);
+    TF_DeleteFunction(f);
+    return TF_GetCode(status);
+  };
+  EXPECT_EQ(make({of_int}), TF_OK);
+  EXPECT_EQ(make({of_int, of_list}), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(make({undeclared}), TF_UNIMPLEMENTED);
+}
 
 TEST_F(CApiTest, ProgramInC) { EXPECT_EQ(sluice_c11_program(40), 42); }
 

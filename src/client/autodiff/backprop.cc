@@ -305,6 +305,7 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   const Result<UserGradient> fn = FindGradient(*node);
   if (!fn.ok()) return NoGradientFor(paths_, node, fn.status());
   if (*fn == nullptr) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(node->CheckNoPlaceholders());
   ControlFlowContext* const place = level.Mirror(ContextOf(node));
   SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);
