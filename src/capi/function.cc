@@ -1,11 +1,11 @@
 // Functions: made of a graph's nodes, imported, copied to graphs.
 #include "graph/function.h"
 
-#include <functional>
 #include <set>
 #include <unordered_map>
 
 #include "absl/strings/ascii.h"
+#include "capi/function_hash.h"
 #include "capi/handles.h"
 #include "graph/graphdef.h"
 #include "graph/graphdef_function.h"
@@ -317,9 +317,8 @@ Result<TF_Function*> MakeFunction(const FunctionRequest& r) {
   SLUICE_RETURN_IF_ERROR(BodyCopier(r, from, &body).Run(&spec));
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, MakeFunctionDef(spec, body));
   if (r.append_hash) {
-    spec.name = absl::StrCat(
-        r.name, "_",
-        absl::Hex(std::hash<std::string>()(bytes), absl::kZeroPad16));
+    SLUICE_ASSIGN_OR_RETURN(const std::string hash, FunctionHash(bytes));
+    spec.name = absl::StrCat(r.name, "_", hash);
     SLUICE_ASSIGN_OR_RETURN(bytes, MakeFunctionDef(spec, body));
   }
   return new TF_Function{spec.name, std::move(bytes)};

@@ -425,6 +425,35 @@ TEST_F(CApiTest, LoopsThatAreNotCompleteAreRefused) {
             "float");
 }
 
+// The hashes are TensorFlow's: the first name is from its own tests.
+TEST_F(CApiTest, NamesOfFunctionsMayEndWithAHash) {
+  const auto name = [&](const char* op, const char* description,
+                        bool constant) {
+    TF_Graph* body = TF_NewGraph();
+    TF_OperationDescription* d = TF_NewOperation(body, "Placeholder", "feed");
+    TF_SetAttrType(d, "dtype", TF_INT32);
+    const TF_Output in = {TF_FinishOperation(d, status), 0};
+    d = TF_NewOperation(body, op, "neg");
+    TF_AddInput(d, in);
+    const TF_Output out = {TF_FinishOperation(d, status), 0};
+    if (constant) Constant(body, "unused", 1);
+    TF_Function* f =
+        TF_GraphToFunction(body, "func_name_base", 1, -1, nullptr, 1, &in, 1,
+                           &out, nullptr, nullptr, description, status);
+    EXPECT_TRUE(Ok());
+    std::string n = TF_FunctionName(f);
+    TF_DeleteFunction(f);
+    TF_DeleteGraph(body);
+    return n;
+  };
+  const std::string first = name("Neg", "Return something", false);
+  EXPECT_EQ(first, "func_name_base_qaJ8jA8UmGY");
+  EXPECT_EQ(name("Neg", "Return something", false), first);
+  EXPECT_NE(name("Abs", "Return something", false), first);
+  EXPECT_NE(name("Neg", "Return another", false), first);
+  EXPECT_NE(name("Neg", "Return something", true), first);
+}
+
 TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
   TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "i");
   TF_SetAttrType(d, "dtype", TF_INT32);
