@@ -425,6 +425,37 @@ TEST_F(CApiTest, LoopsThatAreNotCompleteAreRefused) {
             "float");
 }
 
+// The words that TensorFlow's programs look for.
+TEST_F(CApiTest, InputsOfOtherTypesAreNamedAsInTensorFlow) {
+  const TF_Output x = {Placeholder(graph, "x"), 0};
+  TF_OperationDescription* d = TF_NewOperation(graph, "LogicalNot", "not");
+  TF_AddInput(d, x);
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(TF_Message(status))
+                .find("Input 'x' passed float expected bool while building "
+                      "NodeDef 'not'"),
+            0u)
+      << TF_Message(status);
+}
+
+TEST_F(CApiTest, ControlEdgesFromOutsideAFunctionAreNumbered) {
+  TF_Operation* const x = Placeholder(graph, "x");
+  TF_Operation* const outside = Constant(graph, "outside", 1);
+  TF_OperationDescription* d = TF_NewOperation(graph, "Neg", "neg");
+  TF_AddInput(d, {x, 0});
+  TF_AddControlInput(d, x);
+  TF_AddControlInput(d, outside);
+  TF_Operation* const neg = TF_FinishOperation(d, status);
+  const TF_Output in = {x, 0}, out = {neg, 0};
+  EXPECT_EQ(TF_GraphToFunction(graph, "f", 0, 1, &neg, 1, &in, 1, &out, nullptr,
+                               nullptr, nullptr, status),
+            nullptr);
+  EXPECT_STREQ(TF_Message(status),
+               "The source of control edge [id=3 outside:-1 -> neg:-1] is not "
+               "in the body. Encountered while creating function 'f'");
+}
+
 // The hashes are TensorFlow's: the first name is from its own tests.
 TEST_F(CApiTest, NamesOfFunctionsMayEndWithAHash) {
   const auto name = [&](const char* op, const char* description,
