@@ -425,6 +425,70 @@ TEST_F(CApiTest, LoopsThatAreNotCompleteAreRefused) {
             "float");
 }
 
+// As in TensorFlow's C++ and C clients; in Python they have none.
+TEST_F(CApiTest, GradientsFlowThroughIntegers) {
+  const auto constant = [&](TF_Graph* g, const char* name, int32_t v) {
+    TF_Tensor* t = TF_AllocateTensor(TF_INT32, nullptr, 0, sizeof(v));
+    std::memcpy(TF_TensorData(t), &v, sizeof(v));
+    TF_OperationDescription* d = TF_NewOperation(g, "Const", name);
+    TF_SetAttrTensor(d, "value", t, status);
+    TF_SetAttrType(d, "dtype", TF_INT32);
+    TF_DeleteTensor(t);
+    return TF_Output{TF_FinishOperation(d, status), 0};
+  };
+  TF_Output x = constant(graph, "x", 3);
+  TF_Output other = constant(graph, "other", 3);
+  // while (v < 50) v = v * v: 9, 81.
+  TF_WhileParams p = TF_NewWhile(graph, &x, 1, status);
+  ASSERT_TRUE(Ok());
+  p.name = "loop";
+  p.cond_output = {Binary(p.cond_graph, "Less", "less", p.cond_inputs[0],
+                          constant(p.cond_graph, "limit", 50)),
+                   0};
+  p.body_outputs[0] = {
+      Binary(p.body_graph, "Mul", "square", p.body_inputs[0], p.body_inputs[0]),
+      0};
+  TF_Output end;
+  TF_FinishWhile(&p, status, &end);
+  ASSERT_TRUE(Ok());
+  TF_Output y = {Binary(graph, "AddV2", "y", end, x), 0};
+  TF_Output xs[] = {x, other}, dy[2];
+  TF_AddGradients(graph, &y, 1, xs, 2, nullptr, status, dy);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(dy[1].oper, nullptr);
+  TF_Session* s = TF_NewSession(graph, nullptr, status);
+  TF_Tensor* out = nullptr;
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, dy, &out, 1, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(*static_cast<int32_t*>(TF_TensorData(out)), 4 * 27 + 1);
+  TF_DeleteTensor(out);
+  TF_DeleteSession(s, status);
+
+  // (Calls are inlined.)
+  TF_Operation* const square = Binary(graph, "Mul", "square", x, x);
+  const TF_Output squared = {square, 0};
+  TF_Function* f =
+      TF_GraphToFunction(graph, "SquareOf", 0, 1, &square, 1, &x, 1, &squared,
+                         nullptr, nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  TF_DeleteFunction(f);
+  TF_OperationDescription* d = TF_NewOperation(graph, "SquareOf", "call");
+  TF_AddInput(d, x);
+  y = {TF_FinishOperation(d, status), 0};
+  ASSERT_TRUE(Ok());
+  TF_AddGradients(graph, &y, 1, &x, 1, nullptr, status, dy);
+  ASSERT_TRUE(Ok());
+  s = TF_NewSession(graph, nullptr, status);
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, dy, &out, 1, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(*static_cast<int32_t*>(TF_TensorData(out)), 6);
+  TF_DeleteTensor(out);
+  TF_DeleteSession(s, status);
+}
+
 // The words that TensorFlow's programs look for.
 TEST_F(CApiTest, InputsOfOtherTypesAreNamedAsInTensorFlow) {
   const TF_Output x = {Placeholder(graph, "x"), 0};
@@ -483,17 +547,6 @@ TEST_F(CApiTest, NamesOfFunctionsMayEndWithAHash) {
   EXPECT_NE(name("Abs", "Return something", false), first);
   EXPECT_NE(name("Neg", "Return another", false), first);
   EXPECT_NE(name("Neg", "Return something", true), first);
-}
-
-TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
-  TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "i");
-  TF_SetAttrType(d, "dtype", TF_INT32);
-  TF_Output x = {TF_FinishOperation(d, status), 0};
-  TF_Output y = {Binary(graph, "AddV2", "y", x, x), 0};
-  TF_Output dy = {nullptr, -1};
-  TF_AddGradients(graph, &y, 1, &x, 1, nullptr, status, &dy);
-  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(TF_Message(status)).find("int32"), std::string::npos);
 }
 
 // A config has the meaning that it has in Python.
