@@ -128,6 +128,42 @@ HOSTILE(PartsOfNodesThatAreNotThere,
   EXPECT_FALSE(n->Describe().empty());
 }
 
+HOSTILE(PlaceholdersOfAttributes,
+        "Node::has_placeholders Node::CheckNoPlaceholders") {
+  Graph g;
+  const WithGraph use(g);
+  const Output x = Constant(Tensor::Vector<float>({1, 2}));
+  const auto add = [&](const std::string& op, const std::string& attr,
+                       const std::string& name) {
+    NodeSpec spec;
+    spec.op = op;
+    spec.inputs = {x};
+    if (op == "Pack") spec.inputs.push_back(x);
+    spec.attrs[attr] = AttrValue::Placeholder{name};
+    return g.AddNode(spec);
+  };
+  // Types and functions are known, and placeholders have names.
+  ExpectRefused(add("Neg", "T", "T"), "types of inputs or outputs depend");
+  ExpectRefused(add("Pack", "N", "n"), "'N'");
+  ExpectRefused(add("PartitionedCall", "f", "f"), "expected a function");
+  ExpectRefused(add("Pack", "axis", ""), "name of a function's attribute");
+  EXPECT_FALSE(x.node->has_placeholders());
+  EXPECT_TRUE(x.node->CheckNoPlaceholders().ok());
+  const Result<Node*> n = add("Pack", "axis", "axis");
+  ASSERT_TRUE(n.ok()) << n.status().message();
+  EXPECT_TRUE((*n)->has_placeholders());
+  ExpectRefused((*n)->CheckNoPlaceholders(), "got the placeholder $axis");
+  EXPECT_FALSE((*n)->output_shape(0).rank_known());
+  EXPECT_FALSE(ConstantValue(Output(*n)).has_value());
+  ExpectRefused(Gradients({Output(*n)}, {x}), "$axis");
+  Session session(g);
+  ExpectRefused(session.Run({Output(*n)}), "$axis");
+  // With a value it is a node like any other.
+  g.SetAttr(*n, "axis", AttrValue(1));
+  EXPECT_FALSE((*n)->has_placeholders());
+  EXPECT_TRUE(session.Run({Output(*n)}).ok());
+}
+
 HOSTILE(
     NodesThatCannotBe,
     "Graph::Graph Graph::AddNode Graph::SetBackEdge Graph::AddControlEdge "

@@ -1,9 +1,11 @@
 // Operations that are being described (TF_OperationDescription).
+#include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "capi/handles.h"
 #include "graph/any_names.h"
+#include "graph/function.h"
 #include "graph/graphdef_messages.h"
 #include "graph/graphdef_op.h"
 
@@ -86,6 +88,25 @@ Status AppendInput(TF_OperationDescription* desc, TF_Output input) {
                   absl::StrCat("input ", desc->spec.inputs.size()).c_str()));
   desc->spec.inputs.push_back(sluice::capi::FromC(input));
   return OkStatus();
+}
+
+// Begins with what TensorFlow says, which its programs look for, if one of the
+// first inputs has another type than the op declares.
+Status WithInputsOfOtherTypes(const Status& s, const OpDef& op,
+                              const std::string& name,
+                              const std::vector<Output>& inputs) {
+  for (size_t i = 0; i < std::min(op.inputs.size(), inputs.size()); ++i) {
+    const ArgDef& arg = op.inputs[i];
+    if (!arg.number_attr.empty() || !arg.type_list_attr.empty()) break;
+    const DType got = RemoveRef(inputs[i].dtype());
+    if (!arg.type_attr.empty() || got == arg.type) continue;
+    return Status(
+        s.code(),
+        absl::StrCat("Input '", arg.name, "' passed ", DTypeName(got),
+                     " expected ", DTypeName(arg.type),
+                     " while building NodeDef '", name, "': ", s.message()));
+  }
+  return s;
 }
 
 }  // namespace
@@ -333,11 +354,18 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc,
     Graph& g = *desc->graph;
     std::lock_guard<std::recursive_mutex> lock(g.mutex());
     const sluice::internal::AnyNodeNames any_name;
+    const std::vector<Output> inputs = desc->spec.inputs;
+    const std::string op = desc->spec.op, name = desc->spec.name;
     Result<Node*> n = g.AddNode(std::move(desc->spec));
     // (TensorFlow's code for a name that is taken.)
     if (n.status().code() == StatusCode::kAlreadyExists)
       return InvalidArgument(n.status().message());
-    SLUICE_RETURN_IF_ERROR(n.status());
+    if (!n.ok()) {
+      const Result<const OpDef*> known = g.function_library().LookupOp(op);
+      return known.ok()
+                 ? WithInputsOfOtherTypes(n.status(), **known, name, inputs)
+                 : n.status();
+    }
     made = ToC(*n);
     return OkStatus();
   });

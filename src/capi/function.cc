@@ -1,11 +1,12 @@
 // Functions: made of a graph's nodes, imported, copied to graphs.
 #include "graph/function.h"
 
-#include <functional>
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
 #include "absl/strings/ascii.h"
+#include "capi/function_hash.h"
 #include "capi/handles.h"
 #include "graph/graphdef.h"
 #include "graph/graphdef_function.h"
@@ -65,6 +66,22 @@ class FunctionNames {
  private:
   std::unordered_map<std::string, int> next_;  // Suffixes, by names in use.
 };
+
+// The number of a control edge in TensorFlow's messages: of the edges in the
+// order in which they were made, of which the first, 0, is that between its
+// source and its sink.
+size_t EdgeNumber(const Graph& g, const Node& reader, const Node* source) {
+  size_t number = 1;
+  for (int id = 0; id < reader.id(); ++id) {
+    const Node& n = *g.nodes()[static_cast<size_t>(id)];
+    number += n.inputs().size() + n.control_inputs().size();
+  }
+  const auto& controls = reader.control_inputs();
+  return number + reader.inputs().size() +
+         static_cast<size_t>(
+             std::find(controls.begin(), controls.end(), source) -
+             controls.begin());
+}
 
 // Copies the nodes of a request to the graph of a body. Messages are
 // TensorFlow's where its programs know them.
@@ -266,7 +283,8 @@ class BodyCopier {
           [c](const auto& entry) { return entry.first.node == c; });
       if (arg == args_.end())
         return InvalidArgument(
-            "The source of control edge [", c->name(), ":-1 -> ", n.name(),
+            "The source of control edge [id=", EdgeNumber(from_, n, c), " ",
+            c->name(), ":-1 -> ", n.name(),
             ":-1] is not in the body. Encountered while creating function '",
             r_.name, "'");
       copy.control_inputs.push_back(arg->second.node);
@@ -317,9 +335,8 @@ Result<TF_Function*> MakeFunction(const FunctionRequest& r) {
   SLUICE_RETURN_IF_ERROR(BodyCopier(r, from, &body).Run(&spec));
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, MakeFunctionDef(spec, body));
   if (r.append_hash) {
-    spec.name = absl::StrCat(
-        r.name, "_",
-        absl::Hex(std::hash<std::string>()(bytes), absl::kZeroPad16));
+    SLUICE_ASSIGN_OR_RETURN(const std::string hash, FunctionHash(bytes));
+    spec.name = absl::StrCat(r.name, "_", hash);
     SLUICE_ASSIGN_OR_RETURN(bytes, MakeFunctionDef(spec, body));
   }
   return new TF_Function{spec.name, std::move(bytes)};

@@ -375,6 +375,7 @@ void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y,
                             OutputsOf(*g, x, nx, "x"));
     GradientOptions options;
     options.op_scopes = false;  // (As TensorFlow's C++ gradients are named.)
+    options.integers = true;
     if (prefix != nullptr) {
       SLUICE_RETURN_IF_ERROR(CheckPrefix(*g, prefix));
       options.name = prefix;
@@ -391,13 +392,6 @@ void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y,
     for (size_t i = 0; i < made.size(); ++i)
       dense.push_back(Densify(made[i], xs[i]));
     SLUICE_RETURN_IF_ERROR(g->status());
-    for (size_t i = 0; i < dense.size(); ++i)
-      if (const DType t = RemoveRef(xs[i].dtype());
-          !dense[i].valid() && IsInteger(t))
-        return InvalidArgument("x[", i,
-                               "]: expected a type that has gradients "
-                               "(floating-point or complex), got ",
-                               DTypeName(t), "; ", xs[i].node->Describe());
     for (size_t i = 0; i < dense.size(); ++i) dy[i] = capi::ToC(dense[i]);
     return OkStatus();
   });

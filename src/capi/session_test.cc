@@ -26,10 +26,11 @@ struct CApiTest : testing::Test {
     std::memcpy(TF_TensorData(t), &v, sizeof(v));
     return t;
   }
-  TF_Operation* Placeholder(TF_Graph* g, const char* name) {
+  TF_Operation* Placeholder(TF_Graph* g, const char* name,
+                            const int64_t* dims = nullptr, int num_dims = 0) {
     TF_OperationDescription* d = TF_NewOperation(g, "Placeholder", name);
     TF_SetAttrType(d, "dtype", TF_FLOAT);
-    TF_SetAttrShape(d, "shape", nullptr, 0);
+    TF_SetAttrShape(d, "shape", dims, num_dims);
     return TF_FinishOperation(d, status);
   }
   TF_Operation* Constant(TF_Graph* g, const char* name, float v) {
@@ -63,6 +64,113 @@ struct CApiTest : testing::Test {
     return result;
   }
 };
+
+// The axis of a Pack is an attribute of the function that it is part of.
+TEST_F(CApiTest, PlaceholdersOfAttributesAreAttributesOfTheFunction) {
+  TF_Graph* body = TF_NewGraph();
+  const int64_t two[] = {2};
+  TF_Operation* const x = Placeholder(body, "x", two, 1);
+  const TF_Output in = {x, 0};
+  const TF_Output twice[] = {in, in};
+  const auto pack = [&](const char* name, const char* axis) {
+    TF_OperationDescription* d = TF_NewOperation(body, "Pack", name);
+    TF_AddInputList(d, twice, 2);
+    TF_SetAttrPlaceholder(d, "axis", axis);
+    return TF_FinishOperation(d, status);
+  };
+  TF_Operation* const rows = pack("rows", "one");
+  ASSERT_TRUE(Ok());
+  TF_Operation* const columns = pack("columns", "other");
+  ASSERT_TRUE(Ok());
+  // Of a node with a placeholder little is known, and it cannot run.
+  EXPECT_EQ(TF_GraphGetTensorNumDims(body, {rows, 0}, status), -1);
+  EXPECT_EQ(TF_OperationGetAttrMetadata(rows, "axis", status).type,
+            TF_ATTR_PLACEHOLDER);
+  TF_Output dx;
+  TF_Output const y = {rows, 0};
+  TF_AddGradients(body, const_cast<TF_Output*>(&y), 1,
+                  const_cast<TF_Output*>(&in), 1, nullptr, status, &dx);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  TF_Session* s = TF_NewSession(body, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, &rows, 1,
+                nullptr, status);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(TF_Message(status),
+                        "attribute 'axis': expected a value, got the "
+                        "placeholder $one"),
+            nullptr)
+      << TF_Message(status);
+  TF_DeleteSession(s, status);
+  // Types cannot depend on placeholders.
+  TF_OperationDescription* d = TF_NewOperation(body, "Placeholder", "typeless");
+  TF_SetAttrPlaceholder(d, "dtype", "T");
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(pack("nameless", ""), nullptr);
+
+  const TF_Output outs[] = {{rows, 0}, {columns, 0}};
+  TF_Function* f = TF_GraphToFunction(body, "PackTwice", 0, -1, nullptr, 1, &in,
+                                      2, outs, nullptr, nullptr, "", status);
+  ASSERT_TRUE(Ok());
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  TF_Operation* const v = Placeholder(graph, "v", two, 1);
+  ASSERT_TRUE(Ok());
+  d = TF_NewOperation(graph, "PackTwice", "call");
+  TF_AddInput(d, {v, 0});
+  TF_SetAttrInt(d, "one", 0);
+  TF_SetAttrInt(d, "other", 1);
+  TF_Operation* const call = TF_FinishOperation(d, status);
+  ASSERT_TRUE(Ok());
+  float values[] = {1, 2};
+  TF_Tensor* fed = TF_AllocateTensor(TF_FLOAT, two, 1, sizeof(values));
+  std::memcpy(TF_TensorData(fed), values, sizeof(values));
+  s = TF_NewSession(graph, nullptr, status);
+  const TF_Output feed = {v, 0};
+  const TF_Output fetches[] = {{call, 0}, {call, 1}};
+  TF_Tensor* got[] = {nullptr, nullptr};
+  TF_SessionRun(s, nullptr, &feed, &fed, 1, fetches, got, 2, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  const std::vector<float> want[] = {{1, 2, 1, 2}, {1, 1, 2, 2}};
+  for (int i = 0; i < 2; ++i) {
+    const auto* data = static_cast<const float*>(TF_TensorData(got[i]));
+    EXPECT_EQ(std::vector<float>(data, data + 4), want[i]);
+    TF_DeleteTensor(got[i]);
+  }
+  TF_DeleteTensor(fed);
+  TF_DeleteSession(s, status);
+}
+
+TEST_F(CApiTest, PlaceholdersOfAFunctionHaveOneKindEach) {
+  const TF_Output in = {Placeholder(graph, "x"), 0};
+  const auto add = [&](const char* op, const char* name, const char* attr) {
+    TF_OperationDescription* d = TF_NewOperation(graph, op, name);
+    TF_SetAttrPlaceholder(d, attr, "p");
+    if (std::strcmp(op, "Pack") == 0)
+      TF_AddInputList(d, &in, 1);
+    else
+      TF_AddInput(d, in);
+    return TF_FinishOperation(d, status);
+  };
+  TF_Operation* const of_int = add("Pack", "pack", "axis");
+  TF_Operation* const of_list = add("Squeeze", "squeeze", "squeeze_dims");
+  TF_Operation* const undeclared = add("Neg", "neg", "_note");
+  ASSERT_TRUE(Ok());
+  const auto make = [&](std::vector<TF_Operation*> ops) {
+    TF_Function* f = TF_GraphToFunction(
+        graph, "f", 0, static_cast<int>(ops.size()), ops.data(), 1, &in, 0,
+        nullptr, nullptr, nullptr, nullptr, status);
+    TF_DeleteFunction(f);
+    return TF_GetCode(status);
+  };
+  EXPECT_EQ(make({of_int}), TF_OK);
+  EXPECT_EQ(make({of_int, of_list}), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(make({undeclared}), TF_UNIMPLEMENTED);
+}
 
 TEST_F(CApiTest, ProgramInC) { EXPECT_EQ(sluice_c11_program(40), 42); }
 
@@ -317,15 +425,128 @@ TEST_F(CApiTest, LoopsThatAreNotCompleteAreRefused) {
             "float");
 }
 
-TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
-  TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "i");
-  TF_SetAttrType(d, "dtype", TF_INT32);
-  TF_Output x = {TF_FinishOperation(d, status), 0};
-  TF_Output y = {Binary(graph, "AddV2", "y", x, x), 0};
-  TF_Output dy = {nullptr, -1};
-  TF_AddGradients(graph, &y, 1, &x, 1, nullptr, status, &dy);
+// As in TensorFlow's C++ and C clients; in Python they have none.
+TEST_F(CApiTest, GradientsFlowThroughIntegers) {
+  const auto constant = [&](TF_Graph* g, const char* name, int32_t v) {
+    TF_Tensor* t = TF_AllocateTensor(TF_INT32, nullptr, 0, sizeof(v));
+    std::memcpy(TF_TensorData(t), &v, sizeof(v));
+    TF_OperationDescription* d = TF_NewOperation(g, "Const", name);
+    TF_SetAttrTensor(d, "value", t, status);
+    TF_SetAttrType(d, "dtype", TF_INT32);
+    TF_DeleteTensor(t);
+    return TF_Output{TF_FinishOperation(d, status), 0};
+  };
+  TF_Output x = constant(graph, "x", 3);
+  TF_Output other = constant(graph, "other", 3);
+  // while (v < 50) v = v * v: 9, 81.
+  TF_WhileParams p = TF_NewWhile(graph, &x, 1, status);
+  ASSERT_TRUE(Ok());
+  p.name = "loop";
+  p.cond_output = {Binary(p.cond_graph, "Less", "less", p.cond_inputs[0],
+                          constant(p.cond_graph, "limit", 50)),
+                   0};
+  p.body_outputs[0] = {
+      Binary(p.body_graph, "Mul", "square", p.body_inputs[0], p.body_inputs[0]),
+      0};
+  TF_Output end;
+  TF_FinishWhile(&p, status, &end);
+  ASSERT_TRUE(Ok());
+  TF_Output y = {Binary(graph, "AddV2", "y", end, x), 0};
+  TF_Output xs[] = {x, other}, dy[2];
+  TF_AddGradients(graph, &y, 1, xs, 2, nullptr, status, dy);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(dy[1].oper, nullptr);
+  TF_Session* s = TF_NewSession(graph, nullptr, status);
+  TF_Tensor* out = nullptr;
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, dy, &out, 1, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(*static_cast<int32_t*>(TF_TensorData(out)), 4 * 27 + 1);
+  TF_DeleteTensor(out);
+  TF_DeleteSession(s, status);
+
+  // (Calls are inlined.)
+  TF_Operation* const square = Binary(graph, "Mul", "square", x, x);
+  const TF_Output squared = {square, 0};
+  TF_Function* f =
+      TF_GraphToFunction(graph, "SquareOf", 0, 1, &square, 1, &x, 1, &squared,
+                         nullptr, nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  TF_DeleteFunction(f);
+  TF_OperationDescription* d = TF_NewOperation(graph, "SquareOf", "call");
+  TF_AddInput(d, x);
+  y = {TF_FinishOperation(d, status), 0};
+  ASSERT_TRUE(Ok());
+  TF_AddGradients(graph, &y, 1, &x, 1, nullptr, status, dy);
+  ASSERT_TRUE(Ok());
+  s = TF_NewSession(graph, nullptr, status);
+  TF_SessionRun(s, nullptr, nullptr, nullptr, 0, dy, &out, 1, nullptr, 0,
+                nullptr, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(*static_cast<int32_t*>(TF_TensorData(out)), 6);
+  TF_DeleteTensor(out);
+  TF_DeleteSession(s, status);
+}
+
+// The words that TensorFlow's programs look for.
+TEST_F(CApiTest, InputsOfOtherTypesAreNamedAsInTensorFlow) {
+  const TF_Output x = {Placeholder(graph, "x"), 0};
+  TF_OperationDescription* d = TF_NewOperation(graph, "LogicalNot", "not");
+  TF_AddInput(d, x);
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
   EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(TF_Message(status)).find("int32"), std::string::npos);
+  EXPECT_EQ(std::string(TF_Message(status))
+                .find("Input 'x' passed float expected bool while building "
+                      "NodeDef 'not'"),
+            0u)
+      << TF_Message(status);
+}
+
+TEST_F(CApiTest, ControlEdgesFromOutsideAFunctionAreNumbered) {
+  TF_Operation* const x = Placeholder(graph, "x");
+  TF_Operation* const outside = Constant(graph, "outside", 1);
+  TF_OperationDescription* d = TF_NewOperation(graph, "Neg", "neg");
+  TF_AddInput(d, {x, 0});
+  TF_AddControlInput(d, x);
+  TF_AddControlInput(d, outside);
+  TF_Operation* const neg = TF_FinishOperation(d, status);
+  const TF_Output in = {x, 0}, out = {neg, 0};
+  EXPECT_EQ(TF_GraphToFunction(graph, "f", 0, 1, &neg, 1, &in, 1, &out, nullptr,
+                               nullptr, nullptr, status),
+            nullptr);
+  EXPECT_STREQ(TF_Message(status),
+               "The source of control edge [id=3 outside:-1 -> neg:-1] is not "
+               "in the body. Encountered while creating function 'f'");
+}
+
+// The hashes are TensorFlow's: the first name is from its own tests.
+TEST_F(CApiTest, NamesOfFunctionsMayEndWithAHash) {
+  const auto name = [&](const char* op, const char* description,
+                        bool constant) {
+    TF_Graph* body = TF_NewGraph();
+    TF_OperationDescription* d = TF_NewOperation(body, "Placeholder", "feed");
+    TF_SetAttrType(d, "dtype", TF_INT32);
+    const TF_Output in = {TF_FinishOperation(d, status), 0};
+    d = TF_NewOperation(body, op, "neg");
+    TF_AddInput(d, in);
+    const TF_Output out = {TF_FinishOperation(d, status), 0};
+    if (constant) Constant(body, "unused", 1);
+    TF_Function* f =
+        TF_GraphToFunction(body, "func_name_base", 1, -1, nullptr, 1, &in, 1,
+                           &out, nullptr, nullptr, description, status);
+    EXPECT_TRUE(Ok());
+    std::string n = TF_FunctionName(f);
+    TF_DeleteFunction(f);
+    TF_DeleteGraph(body);
+    return n;
+  };
+  const std::string first = name("Neg", "Return something", false);
+  EXPECT_EQ(first, "func_name_base_qaJ8jA8UmGY");
+  EXPECT_EQ(name("Neg", "Return something", false), first);
+  EXPECT_NE(name("Abs", "Return something", false), first);
+  EXPECT_NE(name("Neg", "Return another", false), first);
+  EXPECT_NE(name("Neg", "Return something", true), first);
 }
 
 // A config has the meaning that it has in Python.

@@ -66,6 +66,7 @@ enum class Fold {
 };
 
 std::optional<Fold> FoldOf(const Node& node) {
+  if (node.has_placeholders()) return std::nullopt;
   switch (node.op().role) {
     case OpRole::kConst:
       return Fold::kConst;

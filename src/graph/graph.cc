@@ -99,6 +99,18 @@ Status Node::AttrError(std::string_view name) const {
                          Describe());
 }
 
+Status Node::CheckNoPlaceholders() const {
+  if (!has_placeholders()) return OkStatus();
+  for (const AttrDef& def : op().attrs)
+    if (const AttrValue* v = FindAttr(def.name);
+        v != nullptr && v->get<AttrValue::Placeholder>() != nullptr)
+      return InvalidArgument(
+          "attribute '", def.name, "': expected a value, got the placeholder ",
+          v->ToString(), ", which stands for an attribute of a function; ",
+          Describe());
+  return OkStatus();
+}
+
 namespace {
 
 std::string DescribeNode(const std::string& name, const std::string& op,
@@ -242,8 +254,14 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   for (auto& [name, value] : attrs)
     if (const AttrDef* def = op->FindAttr(name);
         def != nullptr &&
-        (value.kind() != def->kind || value.is_list() != def->is_list))
+        (value.kind() != def->kind || value.is_list() != def->is_list)) {
+      if (const auto* p = value.get<AttrValue::Placeholder>()) {
+        if (Status s = CheckPlaceholder(*op, *def, *p); !s.ok()) return fail(s);
+        props.has_placeholders = true;
+        continue;
+      }
       value = Coerce(*def, std::move(value));
+    }
   if (Status s = InferAttrs(*op, {in.data(), in.size()}, attrs); !s.ok())
     return fail(s);
   for (const AttrDef& def : op->attrs) {
@@ -254,6 +272,9 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
                                     "': expected a value, got none"));
       it = attrs.emplace(def.name, *def.default_value).first;
     }
+    if (props.has_placeholders &&
+        it->second.get<AttrValue::Placeholder>() != nullptr)
+      continue;
     if (Status s = CheckAttr(def, it->second); !s.ok()) return fail(s);
   }
 
@@ -371,7 +392,14 @@ void Graph::SetDevice(Node* node, std::string device) {
 }
 
 void Graph::SetAttr(Node* node, const std::string& name, AttrValue value) {
-  Change(node).attrs[name] = std::move(value);
+  Node::Props& props = Change(node);
+  props.attrs[name] = std::move(value);
+  if (props.has_placeholders)
+    props.has_placeholders = std::any_of(
+        props.op->attrs.begin(), props.op->attrs.end(), [&](const auto& def) {
+          const AttrValue* v = node->FindAttr(def.name);
+          return v != nullptr && v->get<AttrValue::Placeholder>() != nullptr;
+        });
 }
 
 Status Graph::TurnIntoConstant(Node* node, Tensor value) {

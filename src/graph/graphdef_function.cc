@@ -146,6 +146,10 @@ class BodyBuilder {
       if (v == nullptr)
         return InvalidArgument("attribute '", a.name,
                                "': expected a value, got none");
+      if (v->get<AttrValue::Placeholder>() != nullptr)
+        return InvalidArgument("attribute '", a.name,
+                               "': expected a value, got the placeholder ",
+                               v->ToString());
       attrs_[a.name] = *v;
       SLUICE_RETURN_IF_ERROR(AttrToProto(*v, &bound_[a.name]));
     }
@@ -406,6 +410,36 @@ std::string NameInBody(const Output& o,
   }
 }
 
+// Declares the attributes of a function that are the values of a node's.
+Status DeclarePlaceholders(const Node& n, proto::OpDef* signature) {
+  for (const auto& [name, value] : n.attrs()) {
+    const auto* placeholder = value.get<AttrValue::Placeholder>();
+    if (placeholder == nullptr) continue;
+    const AttrDef* const def = n.op().FindAttr(name);
+    if (def == nullptr)
+      return Unimplemented("attribute '", name, "': expected a value, got ",
+                           value.ToString(),
+                           ", a placeholder for an attribute that the op does "
+                           "not declare; ",
+                           n.Describe());
+    const std::string kind = AttrKindText(def->kind, def->is_list);
+    const auto known = std::find_if(
+        signature->attr().begin(), signature->attr().end(),
+        [&](const auto& a) { return a.name() == placeholder->name; });
+    if (known == signature->attr().end()) {
+      proto::OpDef::AttrDef* const attr = signature->add_attr();
+      attr->set_name(placeholder->name);
+      attr->set_type(kind);
+    } else if (known->type() != kind) {
+      return InvalidArgument("attribute '", name, "': expected ", kind,
+                             ", got ", value.ToString(), ", which is ",
+                             known->type(), " elsewhere in the function; ",
+                             n.Describe());
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<OpDef> FunctionSignature(std::string_view bytes) {
@@ -481,6 +515,7 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
   for (const Node* n : body.order) {
     if (n->op().role == OpRole::kArg) continue;
     stateful |= n->op().stateful;
+    SLUICE_RETURN_IF_ERROR(DeclarePlaceholders(*n, def.mutable_signature()));
     proto::NodeDef* p = def.add_node_def();
     SLUICE_RETURN_IF_ERROR(NodeToProto(*n, p));
     if (n->loc().known())

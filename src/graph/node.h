@@ -109,8 +109,8 @@ inline bool Contains(const std::vector<Output>& list, const Output& o) {
 }
 
 // Owned by its graph, which keeps it valid: its op is registered, its
-// attributes are complete and of the declared kinds, its inputs have the
-// declared types. Only the mutators of Graph change it.
+// attributes are complete and of the declared kinds (or placeholders), its
+// inputs have the declared types. Only the mutators of Graph change it.
 class Node {
  public:
   int id() const { return id_; }  // Dense; in order of creation.
@@ -187,6 +187,12 @@ class Node {
   }
   // True if one was copied from the other and the attributes are still shared.
   bool SharesAttrs(const Node& o) const { return props_ == o.props_; }
+  // True if a declared attribute is a placeholder for one of the function that
+  // the node is to be part of. Such a node cannot run, and the shapes of its
+  // outputs are unknown.
+  bool has_placeholders() const { return props_->has_placeholders; }
+  // InvalidArgument, naming the attribute, if there is one.
+  Status CheckNoPlaceholders() const;
 
   // The op that the user built, even if a pass changed the node; for messages.
   const std::string& built_as() const {
@@ -207,6 +213,7 @@ class Node {
     std::vector<DType> output_types;
     std::vector<PartialShape> output_shapes;
     AttrMap attrs;
+    bool has_placeholders = false;  // Among the declared attributes.
     std::string built_as;  // The op's name before a pass changed it; or "".
   };
   Node() = default;

@@ -88,6 +88,29 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
   return OkStatus();
 }
 
+Status CheckPlaceholder(const OpDef& op, const AttrDef& def,
+                        const AttrValue::Placeholder& v) {
+  if (v.name.empty())
+    return InvalidArgument("attribute '", def.name,
+                           "': expected the name of a function's attribute, "
+                           "got ''");
+  if (def.kind == AttrKind::kFunction)
+    return InvalidArgument("attribute '", def.name,
+                           "': expected a function, got the placeholder $",
+                           v.name);
+  for (const auto* args : {&op.inputs, &op.outputs})
+    for (const ArgDef& arg : *args)
+      for (const std::string* attr :
+           {&arg.type_attr, &arg.number_attr, &arg.type_list_attr})
+        if (*attr == def.name)
+          return InvalidArgument(
+              "attribute '", def.name,
+              "': expected a value, since types of inputs or outputs depend on "
+              "it, got the placeholder $",
+              v.name);
+  return OkStatus();
+}
+
 Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs) {
   if (!arg.number_attr.empty()) {
     auto it = attrs.find(arg.number_attr);

@@ -17,6 +17,11 @@ AttrValue Coerce(const AttrDef& def, AttrValue v);
 // Checks that the value is of the declared kind and among the allowed values.
 Status CheckAttr(const AttrDef& def, const AttrValue& v);
 
+// Checks that the placeholder of a function's attribute may be the value: the
+// attribute determines no types, and is no function.
+Status CheckPlaceholder(const OpDef& op, const AttrDef& def,
+                        const AttrValue::Placeholder& v);
+
 // Number of tensors that argument `arg` stands for, given the attributes.
 Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
 

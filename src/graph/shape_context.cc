@@ -14,7 +14,7 @@ ShapeContext::ShapeContext(const Node& node)
 
 Status ShapeContext::Infer() {
   const ShapeFn fn = node_.op().shape;
-  if (fn == nullptr) return OkStatus();
+  if (fn == nullptr || node_.has_placeholders()) return OkStatus();
   SLUICE_RETURN_IF_ERROR(
       WithoutThrowing("shape function", [&] { return fn(*this); }));
   if (wrong_output_)

@@ -101,6 +101,7 @@ class Pruner {
     Status status;
     const auto follow = [&] {
       while (Node* n = needed_.Pop()) {
+        if (status.ok()) status = n->CheckNoPlaceholders();
         for (const Output& in : n->inputs()) {
           if (in.valid()) {
             need_output(in);

@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/frames.h"
+#include "graph/function.h"
 #include "graph/gradient_scope.h"
 #include "graph/graph.h"
 #include "graph/hidden_attributes.h"
@@ -305,6 +306,14 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   const Result<UserGradient> fn = FindGradient(*node);
   if (!fn.ok()) return NoGradientFor(paths_, node, fn.status());
   if (*fn == nullptr) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(node->CheckNoPlaceholders());
+  if (IntegerGradients::On() && KindOfCall(*node) != CallKind::kNone)
+    for (const Output& in : node->inputs())
+      if (paths_.Between(in.node) && IsInteger(RemoveRef(in.dtype())))
+        return Unimplemented(
+            "gradients: expected no integers that are arguments of a function "
+            "on the way, got '",
+            in.name(), "'; ", node->Describe());
   ControlFlowContext* const place = level.Mirror(ContextOf(node));
   SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);

@@ -61,6 +61,7 @@ bool IsStoreHandle(const Output& o, const std::vector<bool>& stores) {
 // store of gradients; its dx is a zero without meaning.
 Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   Graph& g = *out->graph;
+  const IntegerGradients off(false);  // (One body serves all calls.)
   std::vector<bool> stores = StoreArguments(g.function_library(), f.ref);
   stores.resize(f.args.size());
   for (const Output& result : f.results)

@@ -12,8 +12,18 @@
 
 namespace sluice {
 
+namespace {
+thread_local bool integers_have_gradients = false;
+}  // namespace
+
+IntegerGradients::IntegerGradients(bool on)
+    : before_(std::exchange(integers_have_gradients, on)) {}
+IntegerGradients::~IntegerGradients() { integers_have_gradients = before_; }
+bool IntegerGradients::On() { return integers_have_gradients; }
+
 bool IsDifferentiable(DType t) {
   t = RemoveRef(t);
+  if (integers_have_gradients && IsInteger(t)) return true;
   return IsFloating(t) || IsComplex(t) || t == DType::kResource ||
          t == DType::kVariant;
 }

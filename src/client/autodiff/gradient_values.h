@@ -16,6 +16,19 @@ namespace sluice {
 // Reports whether gradients may flow through an edge of this type.
 bool IsDifferentiable(DType t);
 
+// While one that is on exists, integers are differentiable on this thread
+// (GradientOptions::integers).
+class IntegerGradients {
+ public:
+  explicit IntegerGradients(bool on);
+  ~IntegerGradients();
+  IntegerGradients(const IntegerGradients&) = delete;
+  static bool On();
+
+ private:
+  const bool before_;
+};
+
 // An output that was just built in the current graph, or the error that
 // building it recorded there.
 Result<Output> Built(Output o);

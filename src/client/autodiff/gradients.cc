@@ -7,6 +7,7 @@
 
 #include "client/autodiff/backprop.h"
 #include "client/autodiff/function_gradients.h"
+#include "client/autodiff/gradient_values.h"
 #include "graph/exact_line.h"
 #include "graph/graph.h"
 #include "graph/shape_context.h"
@@ -107,6 +108,13 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
     x.output = Operand(x.output).Get();
     x_outputs.push_back(x.output);
   }
+  const auto is_integer = [](const Output& o) {
+    return IsInteger(RemoveRef(o.dtype()));
+  };
+  const IntegerGradients integers(
+      options.integers &&
+      (std::any_of(ys.begin(), ys.end(), is_integer) ||
+       std::any_of(x_outputs.begin(), x_outputs.end(), is_integer)));
   StoreScope stores;
   Result<std::vector<Gradient>> grads =
       GradientsWithStores(ys, targets, options, &stores);

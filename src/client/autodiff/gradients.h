@@ -40,6 +40,10 @@ struct GradientOptions {
   std::string name = "gradients";
   // The nodes for each op get a scope of their own within `name`: "<op>_grad".
   bool op_scopes = true;
+  // If a y or an x is an integer, gradients flow through integers, as they do
+  // in TensorFlow's C++ and C clients: by the same rules, in the arithmetic of
+  // the type. (Not through calls that are not inlined: Unimplemented.)
+  bool integers = false;
 };
 
 // Returns one gradient per x: none, dense, or sparse if an op produced slices

@@ -74,6 +74,23 @@ class RecursionGradientTest : public GradientTest {
   }
 };
 
+// Calls that are not inlined share one gradient, in which integers have none.
+TEST_F(RecursionGradientTest, IntegersHaveNone) {
+  const Output n = N();
+  const Function f = DefineFunction("doubling", {kI}, {kI},
+                                    [](const Function &self, const Args &a) {
+                                      return Cond(
+                                          a[0] > 100, [&] { return a[0]; },
+                                          [&] { return self({a[0] * 2})[0]; });
+                                    });
+  const Output y = f({n})[0];
+  EXPECT_FALSE(Grad(y, n).valid());
+  const auto got = Gradients({y}, {n}, {.integers = true});
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.status().code(), StatusCode::kUnimplemented) << got.status();
+  EXPECT_THAT(Grad(n * n, n, {.integers = true}).dtype(), kI);
+}
+
 TEST_F(RecursionGradientTest, CostOfChainIsLinearInItsCalls) {
   const Output x = In(), n = N();
   const Output dx = Grad(Chain()({x, n})[0], x);

@@ -27,8 +27,9 @@ TraceOutput TraceOutputFromProto(const proto::TraceOutputProto& p) {
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
   for (const TraceEvent& e : events) {
     proto::TraceEventProto* q = p->add_event();
-    q->set_node(e.node);
-    q->set_op(e.op);
+    // (Names of nodes may be any bytes in C, and frames are named after them.)
+    q->set_node(ValidUtf8(e.node));
+    q->set_op(ValidUtf8(e.op));
     for (const TraceOutput& o : e.outputs) {
       proto::TraceOutputProto* out = q->add_output();
       out->set_dtype(static_cast<int>(o.dtype));
@@ -41,10 +42,10 @@ void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
     q->set_end_ns(e.end_ns);
     q->set_allocated_bytes(e.allocated_bytes);
     q->set_iteration(e.iteration);
-    q->set_frame(e.frame);
-    q->set_device(e.device);
-    q->set_tensor(e.tensor);  // (Of decisions too.)
-    q->set_peer(e.peer);
+    q->set_frame(ValidUtf8(e.frame));
+    q->set_device(ValidUtf8(e.device));
+    q->set_tensor(ValidUtf8(e.tensor));  // (Of decisions too.)
+    q->set_peer(ValidUtf8(e.peer));
     if (e.kind == TraceEvent::kKernel) continue;
     q->set_kind(e.kind);
     q->set_transfer(e.transfer);

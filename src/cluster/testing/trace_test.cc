@@ -167,6 +167,26 @@ TEST(MergedTrace, LongTraceDropsLastEvents) {
   EXPECT_EQ(TraceTaskFromProto(stats).events_left_out, 1000);
 }
 
+TEST(MergedTrace, NamesOfAnyBytesAreSent) {
+  TraceEvent e;
+  e.node = "n\xff";
+  e.op = "Op\xfe";
+  e.frame = "while\xc3/frame";
+  e.device = "/device:CPU:0";
+  e.tensor = "t\x80:0";
+  e.peer = "p\xe2\x82";
+  proto::TaskStats stats, received;
+  TraceToProto({e}, &stats);
+  ASSERT_TRUE(received.ParseFromString(stats.SerializeAsString()));
+  const TraceEvent got = TraceFromProto(received)[0];
+  EXPECT_EQ(got.node, "n\uFFFD");
+  EXPECT_EQ(got.op, "Op\uFFFD");
+  EXPECT_EQ(got.frame, "while\uFFFD/frame");
+  EXPECT_EQ(got.device, "/device:CPU:0");
+  EXPECT_EQ(got.tensor, "t\uFFFD:0");
+  EXPECT_EQ(got.peer, "p\uFFFD\uFFFD");
+}
+
 TEST(MergedTrace, DevicesOfOneProcessHaveTransferArrows) {
   Graph graph;
   WithGraph use(graph);

@@ -59,7 +59,11 @@ uint64_t FingerprintCat64(uint64_t a, uint64_t b) {
 }
 
 uint64_t MurmurHash64(std::string_view s) {
-  uint64_t h = 0xDECAFCAFFE ^ (s.size() * kMurmur);
+  return MurmurHash64(s, kMurmurSeed);
+}
+
+uint64_t MurmurHash64(std::string_view s, uint64_t seed) {
+  uint64_t h = seed ^ (s.size() * kMurmur);
   const char* p = s.data();
   size_t n = s.size();
   for (; n >= 8; p += 8, n -= 8) {
