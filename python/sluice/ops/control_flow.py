@@ -2,7 +2,7 @@
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, nest, tensor_shape)
+    conversion, dtypes, graph as graphs, nest, tensor_shape, type_spec)
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
@@ -127,10 +127,14 @@ def _leaf(value):
 def _part_shapes(value, shape):
     """Returns the static shapes of a leaf's parts in all iterations.
 
-    `shape` is the leaf's shape invariant, or None. As in TensorFlow, it is the
-    shape of `dense_shape` for a SparseTensor, and of the values for
-    IndexedSlices.
+    `shape` is the leaf's shape invariant: a TypeSpec, a TensorShape, or None.
+    As in TensorFlow, a TensorShape is the shape of `dense_shape` for a
+    SparseTensor, and of the values for IndexedSlices.
     """
+    if isinstance(shape, type_spec.TypeSpec):
+        if not shape.is_compatible_with(value):
+            raise TypeError(f"TypeSpec {shape} is not compatible with {value}")
+        return [part.shape for part in nest.flatten(shape._component_specs)]
     if isinstance(value, conversion.SparseTensor):
         shape = value.dense_shape.shape if shape is None else shape
         if shape.ndims not in (1, None):
@@ -427,8 +431,9 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
       body: a function of the loop variables that returns their next values in
         the same structure.
       loop_vars: a list or tuple of tensors or structures of tensors.
-      shape_invariants: the static shapes that hold in all iterations, in the
-        same structure; default to the initial shapes.
+      shape_invariants: the static shapes that hold in all iterations, as
+        TensorShapes or TypeSpecs in the same structure; default to the initial
+        shapes.
       parallel_iterations: the maximum number of concurrent iterations.
       back_prop: whether the loop is differentiable.
       swap_memory: whether values needed by the gradients may be moved to
@@ -530,7 +535,9 @@ def _value_of(tensor):
 
 
 def _flat_shapes(like, shapes):
-    """Returns one TensorShape per leaf of `like`."""
+    """Returns one TensorShape or TypeSpec per leaf of `like`."""
+    if isinstance(shapes, type_spec.TypeSpec) and not nest.is_nested(like):
+        return [shapes]
     if isinstance(shapes, tensor_shape.TensorShape) or not nest.is_nested(
             like):
         return [tensor_shape.as_shape(shapes)]
