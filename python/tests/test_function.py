@@ -284,6 +284,29 @@ def test_custom_gradients_in_bodies_cover_variables(resource):
     assert tf.gradients(y, n) == [None]
 
 
+@pytest.mark.parametrize("define", [tf.Defun(), tf.function])
+@pytest.mark.parametrize("first", [True, False])
+def test_templates_share_variables_with_bodies(define, first):
+    made = []
+
+    def model(x):
+        made.append(tf.get_variable("w", [], use_resource=True,
+                                    initializer=tf.ones_initializer()))
+        return x * made[-1]
+
+    with tf.variable_scope("around"):
+        template = tf.make_template("f", model, create_scope_now_=True)
+    uses = [define(lambda x: template(x)), template]
+    with tf.variable_scope("elsewhere"):
+        x = tf.constant(2.0)
+        ys = [use(x) for use in (uses if first else uses[::-1])]
+    assert made[0] is made[1] and made[0].name == "around/f/w:0"
+    assert tf.global_variables() == made[:1]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(ys + tf.gradients(ys, made[0])) == [2, 2, 4]
+
+
 def test_graph_defs_do_not_carry_custom_gradients():
     x = tf.constant(3.0)
     y = tf.custom_gradient(lambda x: (x * x, lambda dy: dy))(x)
