@@ -284,6 +284,39 @@ def test_custom_gradients_in_bodies_cover_variables(resource):
     assert tf.gradients(y, n) == [None]
 
 
+def test_custom_gradients_of_structures_have_their_leaves():
+    @tf.custom_gradient
+    def split(pair, rest):
+        assert type(pair) is tuple and rest["none"] == []
+
+        def grad(*dys):
+            assert len(dys) == 2
+            return [dys[0] * 10.0, (dys[1] * 100.0,)], tf.constant(7.0)
+        return {"sum": pair[0] + pair[1][0], "more": [(), rest["x"] * 2.0]}, grad
+
+    x, y, z = (tf.constant(v) for v in (1.0, 2.0, 3.0))
+    made = split((x, [y]), {"x": z, "none": []})
+    assert set(made) == {"sum", "more"} and made["more"][0] == ()
+    # (The leaves of a dictionary are in the order of its keys.)
+    grads = tf.gradients([made["more"][1], made["sum"]], [x, y, z], [3.0, 1.0])
+    assert run([made["sum"], made["more"][1], *grads]) == [3, 6, 30, 100, 7]
+
+
+def test_methods_may_have_custom_gradients():
+    class Model:
+        factor = 3.0
+
+        @tf.custom_gradient
+        def scaled(self, x):
+            """Scales."""
+            return x * self.factor, lambda dy: dy * 10.0 * self.factor
+
+    x = tf.constant(2.0)
+    y = Model().scaled(x)
+    assert run([y] + tf.gradients(y, x)) == [6, 30]
+    assert Model.scaled.__doc__ == "Scales."
+
+
 @pytest.mark.parametrize("define", [tf.Defun(), tf.function])
 @pytest.mark.parametrize("first", [True, False])
 def test_templates_share_variables_with_bodies(define, first):
