@@ -70,6 +70,25 @@ def merge(inputs, name=None):
     return _core.op("RefMerge" if refs else "Merge")(inputs, name=name)
 
 
+def _of_each_part(op_type, data, name, **attrs):
+    """Applies an op, or its twin for references, to each part of a leaf."""
+    if len(_parts(data)) > 1:
+        with graphs.name_scope(name, op_type):
+            return _join(data, [_of_each_part(op_type, part, None, **attrs)
+                                for part in _parts(data)])
+    data = convert_to_tensor(data)
+    ref = "Ref" if data.dtype._is_ref_dtype else ""
+    return _core.op(ref + op_type)(data, name=name, **attrs)
+
+
+def exit(data, name=None):
+    """Returns a value of a loop's frame to the frame around it.
+
+    For loops that are made of Enter, Merge, Switch, NextIteration and Exit.
+    """
+    return _of_each_part("Exit", data, name)
+
+
 def with_dependencies(dependencies, output_tensor, name=None):
     """Returns `output_tensor` with control dependencies."""
     with graphs.name_scope(name, "control_dependency") as scope:
