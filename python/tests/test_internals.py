@@ -341,6 +341,7 @@ def test_composite_tensors_and_references_enter_frames(session):
     session.run(v.initializer)
     assert session.run(assigned) == 9 and session.run(v) == 9
     assert not private_names._Enter(v, "g", use_ref=False).dtype._is_ref_dtype
+    assert session.run(tf.assign(private_names._Identity(v), 5)) == 5
 
 
 def test_gradient_check_accepts_scalars_given_as_vectors(session):

@@ -156,7 +156,9 @@ def _Enter(data, frame_name, is_constant=False, parallel_iterations=10,
 
 
 def _Identity(tensor, name=None):
-    """Returns a tensor or a copy of a reference, or of each of its parts."""
+    """Returns an Identity of a tensor or a reference, or of each part of one."""
+    if isinstance(tensor, Variable):
+        tensor = tensor._ref()
     return control_flow._of_each_part("Identity", tensor, name)
 
 
