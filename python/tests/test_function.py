@@ -236,6 +236,39 @@ def test_functions_may_contain_loops_and_branches():
     assert run(collatz(tf.constant(6))) == 8
 
 
+def test_operations_of_bodies_run_after_outer_ones():
+    v = tf.Variable(1.0, use_resource=True)
+    changed = v.assign(5.0)
+
+    @tf.function
+    def after(x):
+        @tf.function
+        def inner():
+            with tf.control_dependencies([changed.op]):
+                return v.read_value()
+        with tf.control_dependencies([changed]):
+            now = v.read_value()
+        return inner() + 10.0 * now + x
+
+    y = after(1.0)
+    looped = tf.while_loop(lambda i, _: i < 2,
+                           lambda i, s: (i + 1, s + after(1.0)), [0, 0.0])[1]
+    with tf.Session() as session:
+        for fetch, want in ((y, 56), (looped, 112)):
+            session.run(v.initializer)
+            assert session.run(fetch) == want
+    with tf.Graph().as_default():
+        elsewhere = tf.no_op()
+
+    @tf.function
+    def wrong():
+        with tf.control_dependencies([elsewhere]):
+            return tf.constant(1)
+
+    with pytest.raises(ValueError, match="is not an element of this graph"):
+        wrong()
+
+
 @pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
 def test_bodies_may_define_custom_gradients(define):
     @tf.custom_gradient
