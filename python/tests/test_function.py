@@ -236,6 +236,39 @@ def test_functions_may_contain_loops_and_branches():
     assert run(collatz(tf.constant(6))) == 8
 
 
+def test_operations_of_bodies_run_after_outer_ones():
+    v = tf.Variable(1.0, use_resource=True)
+    changed = v.assign(5.0)
+
+    @tf.function
+    def after(x):
+        @tf.function
+        def inner():
+            with tf.control_dependencies([changed.op]):
+                return v.read_value()
+        with tf.control_dependencies([changed]):
+            now = v.read_value()
+        return inner() + 10.0 * now + x
+
+    y = after(1.0)
+    looped = tf.while_loop(lambda i, _: i < 2,
+                           lambda i, s: (i + 1, s + after(1.0)), [0, 0.0])[1]
+    with tf.Session() as session:
+        for fetch, want in ((y, 56), (looped, 112)):
+            session.run(v.initializer)
+            assert session.run(fetch) == want
+    with tf.Graph().as_default():
+        elsewhere = tf.no_op()
+
+    @tf.function
+    def wrong():
+        with tf.control_dependencies([elsewhere]):
+            return tf.constant(1)
+
+    with pytest.raises(ValueError, match="is not an element of this graph"):
+        wrong()
+
+
 @pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
 def test_bodies_may_define_custom_gradients(define):
     @tf.custom_gradient
@@ -282,6 +315,62 @@ def test_custom_gradients_in_bodies_cover_variables(resource):
     y, n = tf.function(scaled)(x, tf.constant(7))
     assert run([y, n] + tf.gradients(y, [x, w])) == [6, 7, 10, 100]
     assert tf.gradients(y, n) == [None]
+
+
+def test_custom_gradients_of_structures_have_their_leaves():
+    @tf.custom_gradient
+    def split(pair, rest):
+        assert type(pair) is tuple and rest["none"] == []
+
+        def grad(*dys):
+            assert len(dys) == 2
+            return [dys[0] * 10.0, (dys[1] * 100.0,)], tf.constant(7.0)
+        return {"sum": pair[0] + pair[1][0], "more": [(), rest["x"] * 2.0]}, grad
+
+    x, y, z = (tf.constant(v) for v in (1.0, 2.0, 3.0))
+    made = split((x, [y]), {"x": z, "none": []})
+    assert set(made) == {"sum", "more"} and made["more"][0] == ()
+    # (The leaves of a dictionary are in the order of its keys.)
+    grads = tf.gradients([made["more"][1], made["sum"]], [x, y, z], [3.0, 1.0])
+    assert run([made["sum"], made["more"][1], *grads]) == [3, 6, 30, 100, 7]
+
+
+def test_methods_may_have_custom_gradients():
+    class Model:
+        factor = 3.0
+
+        @tf.custom_gradient
+        def scaled(self, x):
+            """Scales."""
+            return x * self.factor, lambda dy: dy * 10.0 * self.factor
+
+    x = tf.constant(2.0)
+    y = Model().scaled(x)
+    assert run([y] + tf.gradients(y, x)) == [6, 30]
+    assert Model.scaled.__doc__ == "Scales."
+
+
+@pytest.mark.parametrize("define", [tf.Defun(), tf.function])
+@pytest.mark.parametrize("first", [True, False])
+def test_templates_share_variables_with_bodies(define, first):
+    made = []
+
+    def model(x):
+        made.append(tf.get_variable("w", [], use_resource=True,
+                                    initializer=tf.ones_initializer()))
+        return x * made[-1]
+
+    with tf.variable_scope("around"):
+        template = tf.make_template("f", model, create_scope_now_=True)
+    uses = [define(lambda x: template(x)), template]
+    with tf.variable_scope("elsewhere"):
+        x = tf.constant(2.0)
+        ys = [use(x) for use in (uses if first else uses[::-1])]
+    assert made[0] is made[1] and made[0].name == "around/f/w:0"
+    assert tf.global_variables() == made[:1]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(ys + tf.gradients(ys, made[0])) == [2, 2, 4]
 
 
 def test_graph_defs_do_not_carry_custom_gradients():

@@ -8,7 +8,7 @@ from sluice.compat import imports, logging
 from sluice.compat.internals import (
     context, deprecation, introspection, private_names, registries, resources,
     subscribe)
-from sluice.ops import gradients, partitioned, variable_scope
+from sluice.ops import control_flow, gradients, partitioned, variable_scope
 
 
 def test_decorators_can_be_listed_and_unwrapped():
@@ -324,6 +324,24 @@ def test_loop_constant_enters_are_recognized():
         assert context.IsLoopEnter(enter)
         assert context.IsLoopConstantEnter(enter) is constant
     assert not context.IsLoopConstantEnter(tf.no_op())
+
+
+def test_composite_tensors_and_references_enter_frames(session):
+    sparse = tf.SparseTensor([[0, 5]], ["x"], [10, 10])
+    rows = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([3]))
+    outside = [private_names._Identity(control_flow.exit(
+        private_names._Enter(value, "f"))) for value in (sparse, rows)]
+    same, same_rows = session.run(outside)
+    assert same.indices.tolist() == [[0, 5]] and same.values == [b"x"]
+    assert same_rows.values.tolist() == [[1]] and same_rows.indices == [3]
+    v = tf.Variable(7, use_resource=False)
+    nine = private_names._Enter(9, "g", is_constant=True)
+    entered = private_names._Enter(v, "g", is_constant=True)
+    assigned = control_flow.exit(tf.assign(entered, nine))
+    session.run(v.initializer)
+    assert session.run(assigned) == 9 and session.run(v) == 9
+    assert not private_names._Enter(v, "g", use_ref=False).dtype._is_ref_dtype
+    assert session.run(tf.assign(private_names._Identity(v), 5)) == 5
 
 
 def test_gradient_check_accepts_scalars_given_as_vectors(session):

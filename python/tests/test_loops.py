@@ -105,6 +105,32 @@ def test_sparse_values_of_loops_may_grow(run):
                                         tf.TensorShape([None, 4])])
 
 
+def test_invariants_may_be_type_specs(run):
+    sparse = tf.SparseTensor([[0, 0]], [1.0], [1, 4])
+    rows = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([0]))
+    one = tf.constant([1.0])
+    specs = [tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32),
+             tf.SparseTensorSpec([None, 4]), tf.IndexedSlicesSpec(
+                 [None, 2], indices_dtype=tf.int32, indices_shape=[None])]
+    _, x, s, r = tf.while_loop(
+        lambda i, *_: i < 3, lambda i, x, s, r: (
+            i + 1, tf.concat([x, x], 0), tf.sparse_concat(0, [s, sparse]),
+            tf.IndexedSlices(tf.concat([r.values, r.values[:1]], 0),
+                             tf.concat([r.indices, [i]], 0))),
+        [0, one, sparse, rows], shape_invariants=specs)
+    assert x.shape.as_list() == s.values.shape.as_list() == [None]
+    assert s.dense_shape.shape.as_list() == [2]
+    assert r.values.shape.as_list() == [None, 2]
+    assert run(x).tolist() == [1.0] * 8
+    assert list(run(s).dense_shape) == [4, 4]
+    assert run(r.indices).tolist() == [0, 0, 1, 2]
+    for wrong in ([0.0, one, sparse, rows], [0, 1.0, sparse, rows],
+                  [0, one, one, rows], [0, one, sparse, sparse]):
+        with pytest.raises(TypeError, match="is not compatible with"):
+            tf.while_loop(lambda i, *_: i < 3, lambda *v: v, wrong,
+                          shape_invariants=specs)
+
+
 def test_loop_keeps_structure_of_body_results(run):
     Pair = collections.namedtuple("Pair", "a b")
     more = tf.while_loop(lambda a, b: a < 4, lambda a, b: [a + 1, b * 2.0],

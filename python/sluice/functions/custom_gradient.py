@@ -70,6 +70,21 @@ def _as_function(body, grad, results, label):
     return apply, captured
 
 
+class _Decorated:
+    """A function with a custom gradient, or a method."""
+
+    def __init__(self, f, call):
+        functools.update_wrapper(self, f)
+        self._f, self._call = f, call
+
+    def __get__(self, instance, owner):
+        return self if instance is None else _Decorated(
+            self._f.__get__(instance, owner), self._call)
+
+    def __call__(self, *args, **kwargs):
+        return self._call(self._f, args, kwargs)
+
+
 def _takes_variables(function):
     parameters = inspect.signature(function).parameters
     return "variables" in parameters or any(
@@ -82,24 +97,26 @@ def custom_gradient(f=None):
     f(*args) returns (result, gradient function). The gradient function maps
     the gradients of the result to those of the arguments. If f reads trainable
     variables, it also takes them as the list `variables`, and returns
-    (gradients of the arguments, list of gradients of the variables).
+    (gradients of the arguments, list of gradients of the variables). Arguments
+    and results may be structures, of which it takes and returns the leaves. f
+    may be a method.
     """
     if f is None:
         return custom_gradient
 
-    @functools.wraps(f)
-    def decorated(*args, **kwargs):
+    def decorated(f, args, kwargs):
         if kwargs:
             raise ValueError("The custom_gradient decorator currently supports "
                              "keywords arguments only when eager execution is "
                              "enabled.")
-        with graphs._default_for(args).as_default() as graph:
-            return build(graph, args)
+        with graphs._default_for(nest.flatten(args)).as_default() as graph:
+            return build(f, graph, args)
 
-    def build(graph, args):
-        args = [convert_to_tensor(x) for x in args]
+    def build(f, graph, structure):
+        structure = nest.map_structure(convert_to_tensor, structure)
+        args = nest.flatten(structure)
         start = graph.version
-        made = f(*args)
+        made = f(*structure)
         if not (isinstance(made, (list, tuple)) and len(made) == 2 and
                 callable(made[1])):
             raise TypeError(f"custom_gradient: expected a pair (result, "
@@ -140,7 +157,7 @@ def custom_gradient(f=None):
             # The function's own computation propagates no gradients.
             known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
         return nest.pack_sequence_as(result, list(both[:len(results)]))
-    return decorated
+    return _Decorated(f, decorated)
 
 
 class Template:

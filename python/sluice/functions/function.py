@@ -90,6 +90,18 @@ class _Body(graphs.Graph):
         self.add_variable(made)
         return made
 
+    def stored_variable(self, **kwargs):
+        """Makes or finds a variable by its full name in the outer graph.
+
+        For scopes that were opened outside, which `variable` does not reach.
+        """
+        if self.built_again:
+            kwargs["reuse"] = scopes.AUTO_REUSE
+        with self.outer.as_default(), graphs.name_scope(None):
+            made = scopes._getter_by_full_name()(**kwargs)
+        self.add_variable(made)
+        return made
+
     def add_variable(self, variable):
         """Records a variable that the body created or requested."""
         self.variables.append(variable)

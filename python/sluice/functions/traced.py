@@ -77,6 +77,36 @@ class _Outputs:
             spec and _of_tensors(spec, outputs) for spec in self._specs])
 
 
+class _TracedBody(_Body):
+    """A body whose operations may have control inputs from outside.
+
+    The calls have them instead.
+    """
+
+    def __init__(self, outer):
+        super().__init__(outer, False)
+        self.control_captures = {}  # Outer operations.
+
+    def control_dependencies(self, control_inputs):
+        """Returns a context manager that adds control inputs to operations."""
+        if control_inputs is not None:
+            control_inputs = [c for c in control_inputs
+                              if not self._captures_control(c)]
+        return super().control_dependencies(control_inputs)
+
+    def _captures_control(self, c):
+        if not isinstance(c, (_core.Operation, _core.Tensor)):
+            return False
+        op = getattr(c, "op", c)
+        outer = self.outer
+        while outer is not op.graph and outer.building_function:
+            outer = outer.outer
+        if op.graph is self or outer is not op.graph:
+            return False
+        self.control_captures[op] = None
+        return True
+
+
 class _Trace:
     """A function's body with its name in the graph, outputs and captures."""
 
@@ -85,13 +115,15 @@ class _Trace:
         self.outputs = outputs
         self.arguments = arguments  # The arguments without captured tensors.
         self.captured = [t for t in body.captured if t.graph is body.outer]
+        self.control_captures = list(body.control_captures)
         self.concrete = None  # The result of get_concrete_function.
 
     def call(self, tensors):
         """Adds a call to the default graph; returns its results."""
-        return self.outputs.of_call(call(
-            self.name, tensors + self.captured, self.label,
-            [t.shape for t in self.outputs.tensors]))
+        with graphs.control_dependencies(self.control_captures):
+            return self.outputs.of_call(call(
+                self.name, tensors + self.captured, self.label,
+                [t.shape for t in self.outputs.tensors]))
 
 
 def _is_array(value):
@@ -224,7 +256,8 @@ class Function:
         trace = graph._defined.get(key) or outermost._defined.get(key)
         if trace is None:
             trace = self._trace(graph, structure, leaves)
-            (graph if trace.captured else outermost)._defined[key] = trace
+            (graph if trace.captured or trace.control_captures
+             else outermost)._defined[key] = trace
         return trace
 
     def __call__(self, *args, **kwargs):
@@ -259,7 +292,7 @@ class Function:
         outermost = graphs._outermost(graph)
         before = len(outermost.get_collection(
             graphs.GraphKeys.GLOBAL_VARIABLES))
-        body = _Body(graph, False)
+        body = _TracedBody(graph)
 
         def argument(name, spec, leaf):
             if spec is None:

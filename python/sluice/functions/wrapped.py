@@ -21,6 +21,7 @@ class _WrappedBody(_Body):
     """
 
     uses_resources = True
+    stored_variable = None
 
     def add_variable(self, variable):
         """Records a variable that the body created or requested."""

@@ -2,7 +2,7 @@
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, nest, tensor_shape)
+    conversion, dtypes, graph as graphs, nest, tensor_shape, type_spec)
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
@@ -70,6 +70,25 @@ def merge(inputs, name=None):
     return _core.op("RefMerge" if refs else "Merge")(inputs, name=name)
 
 
+def _of_each_part(op_type, data, name, **attrs):
+    """Applies an op, or its twin for references, to each part of a leaf."""
+    if len(_parts(data)) > 1:
+        with graphs.name_scope(name, op_type):
+            return _join(data, [_of_each_part(op_type, part, None, **attrs)
+                                for part in _parts(data)])
+    data = convert_to_tensor(data)
+    ref = "Ref" if data.dtype._is_ref_dtype else ""
+    return _core.op(ref + op_type)(data, name=name, **attrs)
+
+
+def exit(data, name=None):
+    """Returns a value of a loop's frame to the frame around it.
+
+    For loops that are made of Enter, Merge, Switch, NextIteration and Exit.
+    """
+    return _of_each_part("Exit", data, name)
+
+
 def with_dependencies(dependencies, output_tensor, name=None):
     """Returns `output_tensor` with control dependencies."""
     with graphs.name_scope(name, "control_dependency") as scope:
@@ -127,10 +146,14 @@ def _leaf(value):
 def _part_shapes(value, shape):
     """Returns the static shapes of a leaf's parts in all iterations.
 
-    `shape` is the leaf's shape invariant, or None. As in TensorFlow, it is the
-    shape of `dense_shape` for a SparseTensor, and of the values for
-    IndexedSlices.
+    `shape` is the leaf's shape invariant: a TypeSpec, a TensorShape, or None.
+    As in TensorFlow, a TensorShape is the shape of `dense_shape` for a
+    SparseTensor, and of the values for IndexedSlices.
     """
+    if isinstance(shape, type_spec.TypeSpec):
+        if not shape.is_compatible_with(value):
+            raise TypeError(f"TypeSpec {shape} is not compatible with {value}")
+        return [part.shape for part in nest.flatten(shape._component_specs)]
     if isinstance(value, conversion.SparseTensor):
         shape = value.dense_shape.shape if shape is None else shape
         if shape.ndims not in (1, None):
@@ -427,8 +450,9 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
       body: a function of the loop variables that returns their next values in
         the same structure.
       loop_vars: a list or tuple of tensors or structures of tensors.
-      shape_invariants: the static shapes that hold in all iterations, in the
-        same structure; default to the initial shapes.
+      shape_invariants: the static shapes that hold in all iterations, as
+        TensorShapes or TypeSpecs in the same structure; default to the initial
+        shapes.
       parallel_iterations: the maximum number of concurrent iterations.
       back_prop: whether the loop is differentiable.
       swap_memory: whether values needed by the gradients may be moved to
@@ -530,7 +554,9 @@ def _value_of(tensor):
 
 
 def _flat_shapes(like, shapes):
-    """Returns one TensorShape per leaf of `like`."""
+    """Returns one TensorShape or TypeSpec per leaf of `like`."""
+    if isinstance(shapes, type_spec.TypeSpec) and not nest.is_nested(like):
+        return [shapes]
     if isinstance(shapes, tensor_shape.TensorShape) or not nest.is_nested(
             like):
         return [tensor_shape.as_shape(shapes)]

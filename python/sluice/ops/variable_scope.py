@@ -212,7 +212,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     # The parts of a variable without a name are named after the scope.
     full_name = "/".join(n for n in (scope.name, name) if n)
 
-    getter = _store().get_variable
+    getter = _getter_by_full_name()
     for wrap in (scope._custom_getter, custom_getter):
         if wrap is not None:
             if not callable(wrap):
@@ -231,6 +231,13 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
             use_resource=_first(use_resource, scope._use_resource),
             constraint=_first(constraint, scope._constraint),
             synchronization=synchronization, aggregation=aggregation)
+
+
+def _getter_by_full_name():
+    """Returns a function that makes or finds variables by their full names."""
+    # (The body of a function shares the variables of the graph around it.)
+    around = getattr(graphs.get_default_graph(), "stored_variable", None)
+    return around or _store().get_variable
 
 
 def _of_type(initializer, dtype):

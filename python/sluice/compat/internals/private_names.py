@@ -15,8 +15,8 @@ from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, convert_to_tensor)
 from sluice.framework.devices import DeviceSpec
 from sluice.ops import (
-    array_ops, ctc, embedding, gradients, image_resizing, init_ops, math_ops,
-    nn, parsing, partitioned, string_ops)
+    array_ops, control_flow, ctc, embedding, gradients, image_resizing,
+    init_ops, math_ops, nn, parsing, partitioned, string_ops)
 from sluice.ops.variable_scope import variable_scope
 from sluice.ops.variables import Variable
 
@@ -142,6 +142,24 @@ def list_local_devices(session_config=None):
 
 
 # ---- Operations and gradients ------------------------------------------------
+
+
+def _Enter(data, frame_name, is_constant=False, parallel_iterations=10,
+           use_ref=True, use_input_shape=True, name=None):
+    """Returns a tensor, or each part of one, in a loop's frame."""
+    if isinstance(data, Variable) and use_ref:
+        data = data._ref()
+    del use_input_shape  # The op has the shape of its input.
+    return control_flow._of_each_part(
+        "Enter", data, name, frame_name=frame_name, is_constant=is_constant,
+        parallel_iterations=parallel_iterations)
+
+
+def _Identity(tensor, name=None):
+    """Returns an Identity of a tensor or a reference, or of each part of one."""
+    if isinstance(tensor, Variable):
+        tensor = tensor._ref()
+    return control_flow._of_each_part("Identity", tensor, name)
 
 
 def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
