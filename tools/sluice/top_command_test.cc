@@ -47,6 +47,7 @@ class Terminal {
       sigset_t none;
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
+      signal(SIGINT, SIG_DFL);  // (A shell's background jobs ignore it.)
       execv(argv[0], argv.data());
       _exit(127);
     }
