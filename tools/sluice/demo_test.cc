@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/sanitizers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/sluice/demo_data.h"
@@ -68,6 +69,7 @@ TEST(DemoTest, ConvolutionalNetworkTrains) {
 }
 
 TEST(DemoTest, Int8ConvolutionalNetworkIsAccurateAndSmaller) {
+  if (kSanitized) GTEST_SKIP() << "it is about numbers; quantize_test.cc runs";
   const ImageData data = MakeImages(1, 3000, 500);
   TrainOptions options;
   options.batch = 50;

@@ -47,6 +47,7 @@ class Terminal {
       sigset_t none;
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
+      signal(SIGINT, SIG_DFL);  // (A shell's background jobs ignore it.)
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -169,8 +170,11 @@ class TopCommand : public ::testing::Test {
       y = ops::Sum(y, 0);
     }
     Session session(Target("worker:0"), graph);
-    while (!stop_ && session.Run({{x, Tensor::Scalar<float>(1)}}, y).ok())
+    // (With pauses, so that other tests have the processors, too.)
+    while (!stop_ && session.Run({{x, Tensor::Scalar<float>(1)}}, y).ok()) {
       loaded_ = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
   std::string Target(const std::string& task) const {
     return tasks_.targets().at(task);

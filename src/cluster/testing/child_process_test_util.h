@@ -80,6 +80,7 @@ class ChildProcess {
       sigset_t none;
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
+      signal(SIGINT, SIG_DFL);  // (A shell's background jobs ignore it.)
       if (!output.empty()) {
         const int file =
             open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "base/sanitizers.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/graph.h"
@@ -228,7 +229,11 @@ TEST(Conformance, UnusualShapesGiveResultsOrErrors) {
 TEST(Conformance, UnusualIntegersGiveResultsOrErrors) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (NeedsNoKernel(*op)) continue;
+    int number = 0;
     for (const Instance& in : InstancesOf(*op)) {
+      // (Sanitizers are slow, and integers are used in the same way whatever
+      // the type of the data: they try every fourth.)
+      if (kSanitized && number++ % 4 != 0) continue;
       SCOPED_TRACE(in.Name());
       for (size_t i = 0; i < in.inputs.size(); ++i) {
         const DType t = in.inputs[i].dtype();
@@ -257,7 +262,7 @@ TEST(Conformance, UnusualIntegersGiveResultsOrErrors) {
 
 TEST(Conformance, WrongInputTypesAndCountsAreRefused) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
-    const std::vector<Instance> all = InstancesOf(*op);
+    const std::vector<Instance> all = InstancesOf(*op, 1);
     if (all.empty()) continue;
     const Instance& in = all[0];
     SCOPED_TRACE(in.Name());
@@ -301,7 +306,9 @@ TEST(Conformance, WrongInputTypesAndCountsAreRefused) {
 
 TEST(Conformance, OneNodeGraphsRoundTrip) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
+    int number = 0;
     for (const Instance& in : InstancesOf(*op)) {
+      if (kSanitized && number++ % 4 != 0) continue;
       SCOPED_TRACE(in.Name());
       Graph g, back;
       {

@@ -92,8 +92,15 @@ template <typename T>
 Tensor Random(const Shape& shape, Range range, std::mt19937* rng) {
   // One element more, so that the tensor starts at an unaligned address.
   Tensor whole(DTypeOf<T>(), Shape({shape.num_elements() + 1}));
-  for (int64_t i = 0; i < whole.num_elements(); ++i)
-    whole.data<T>()[i] = Draw<T>(range, rng);
+  // A large one repeats its first values, whose number is prime, so that each
+  // is at any place of a vector.
+  constexpr int64_t kDrawn = 1009;
+  T* const values = whole.data<T>();
+  const int64_t n = whole.num_elements();
+  for (int64_t i = 0; i < std::min(n, kDrawn); ++i)
+    values[i] = Draw<T>(range, rng);
+  for (int64_t at = kDrawn; at < n; at += kDrawn)
+    std::copy_n(values, std::min(kDrawn, n - at), values + at);
   return *whole.Rows(1, whole.num_elements()).Reshaped(shape);
 }
 
@@ -183,21 +190,25 @@ bool Compare(const Tensor& out, double ulps, const F& want) {
     const std::optional<Exact<T>> w = want(i);
     if (!w.has_value()) return false;
     bool same = true;
-    std::string got;
     if (out.dtype() == DTypeOf<T>()) {
       same = Near<T>(*w, out.data<T>()[i], ulps);
-      got = Text<T>(Widen<T>(out.data<T>()[i]));
     } else if (out.dtype() == DType::kBool) {
       same = (*w != Exact<T>(0)) == out.data<bool>()[i];
-      got = absl::StrCat(out.data<bool>()[i]);
     } else {
       EXPECT_EQ(out.dtype(), DType::kUint8);
       same = *w == Exact<T>(out.data<uint8_t>()[i]);
-      got = absl::StrCat(out.data<uint8_t>()[i]);
     }
-    EXPECT_TRUE(same) << "element " << i << " of " << out.num_elements()
-                      << ": expected " << Text<T>(*w) << ", got " << got;
-    if (!same) break;
+    if (same) continue;
+    std::string got;
+    if (out.dtype() == DTypeOf<T>())
+      got = Text<T>(Widen<T>(out.data<T>()[i]));
+    else if (out.dtype() == DType::kBool)
+      got = absl::StrCat(out.data<bool>()[i]);
+    else
+      got = absl::StrCat(out.data<uint8_t>()[i]);
+    ADD_FAILURE() << "element " << i << " of " << out.num_elements()
+                  << ": expected " << Text<T>(*w) << ", got " << got;
+    break;
   }
   return true;
 }
@@ -646,27 +657,43 @@ void CheckProduct(const Product& p, const AttrMap& types, int64_t m, int64_t k,
     attrs[p.transpose_b] = tb;
     const Tensor out = Compute(p.op, {a, b}, attrs);
     if (!out.valid()) return;
-    // (An adjoint is conjugated too; a transposed matrix is not.)
-    const auto element = [&](const Tensor& t, int64_t batch, int64_t row,
-                             int64_t column, int64_t rows, int64_t columns,
-                             bool transposed) {
-      const int64_t at =
-          transposed ? column * rows + row : row * columns + column;
-      const E v = Widen<T>(t.data<T>()[batch * rows * columns + at]);
-      if constexpr (plain::kIsComplex<T>)
-        if (transposed && p.batch > 0) return std::conj(v);
-      return v;
+    // The factors of element (row, column): row `row` of a, column `column` of
+    // b. (An adjoint is conjugated too; a transposed matrix is not.)
+    const int64_t batches = std::max<int64_t>(p.batch, 1);
+    const auto lines = [&](const Tensor& t, int64_t count, bool along) {
+      std::vector<E> all;
+      const T* v = t.data<T>();
+      for (int64_t batch = 0; batch < batches; ++batch, v += count * k) {
+        for (int64_t line = 0; line < count; ++line) {
+          for (int64_t j = 0; j < k; ++j) {
+            E e = Widen<T>(v[along ? line * k + j : j * count + line]);
+            if constexpr (plain::kIsComplex<T>)
+              if (p.batch > 0 && (&t == &a ? ta : tb)) e = std::conj(e);
+            all.push_back(e);
+          }
+        }
+      }
+      return all;
     };
+    const std::vector<E> rows = lines(a, m, !ta), columns = lines(b, n, tb);
+    const auto sizes = [](const std::vector<E>& of) {
+      std::vector<plain::Real> all;
+      if constexpr (!std::is_same_v<E, plain::Integer>)
+        for (const E& e : of) all.push_back(std::abs(e));
+      return all;
+    };
+    const std::vector<plain::Real> row_sizes = sizes(rows),
+                                   column_sizes = sizes(columns);
     for (int64_t i = 0; i < out.num_elements(); ++i) {
       const int64_t batch = i / (m * n), row = i / n % m, column = i % n;
+      const auto x = static_cast<size_t>((batch * m + row) * k);
+      const auto y = static_cast<size_t>((batch * n + column) * k);
       E want(0);
       plain::Real scale = 0;
-      for (int64_t j = 0; j < k; ++j) {
-        const E term = plain::Times(element(a, batch, row, j, m, k, ta),
-                                    element(b, batch, j, column, k, n, tb));
-        want += term;
+      for (size_t j = 0; j < static_cast<size_t>(k); ++j) {
+        want += plain::Times(rows[x + j], columns[y + j]);
         if constexpr (!std::is_same_v<E, plain::Integer>)
-          scale += std::abs(term);
+          scale += row_sizes[x + j] * column_sizes[y + j];
       }
       ASSERT_TRUE(Near<T>(want, out.data<T>()[i], 4, scale))
           << m << "x" << k << "x" << n << ", transposed " << choice

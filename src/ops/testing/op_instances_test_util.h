@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -249,8 +250,10 @@ inline std::optional<Instance> Make(const OpDef& op, const OpSample& s,
   return in;
 }
 
-// All instances of an op: each sample with each type its declaration allows.
-inline std::vector<Instance> InstancesOf(const OpDef& op) {
+// The instances of an op: each sample with each type its declaration allows, at
+// most `most`.
+inline std::vector<Instance> InstancesOf(
+    const OpDef& op, size_t most = std::numeric_limits<size_t>::max()) {
   std::vector<Instance> out;
   const auto add = [&](std::optional<Instance> in) {
     if (in) out.push_back(*std::move(in));
@@ -258,12 +261,12 @@ inline std::vector<Instance> InstancesOf(const OpDef& op) {
   for (const OpSample& s : op.samples) {
     const std::vector<std::string> open = OpenTypes(s, ArgsOf(op, s));
     if (open.empty()) {
-      add(Make(op, s, "", DType::kInvalid));
+      if (out.size() < most) add(Make(op, s, "", DType::kInvalid));
       continue;
     }
     const AttrDef* a = op.FindAttr(open[0]);
     for (DType t : a->allowed_types.empty() ? ValueTypes() : a->allowed_types)
-      add(Make(op, s, open[0], t));
+      if (out.size() < most) add(Make(op, s, open[0], t));
   }
   return out;
 }
