@@ -110,6 +110,8 @@ foreach(folder ${tested_layers})
     # (One entry would take longer than half of its tier.)
     if(folder MATCHES "^(client|session)$")
       sluice_divide(${folder}_test 3)
+    elseif(folder STREQUAL "ops")
+      sluice_divide(ops_test 2)
     endif()
     if(folder STREQUAL "kernels" AND NOT SLUICE_SANITIZE)
       add_test(NAME kernels_test_least COMMAND kernels_test --gtest_brief=1)
@@ -258,15 +260,6 @@ if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
   endif()
 endif()
 
-# The longest first, because after a clean build ctest does not know the
-# durations, and one that starts last delays the end. (Some are long only under
-# sanitizers.)
-foreach(name tool_test ops_test data_test)
-  if(TEST ${name})
-    set_tests_properties(${name} PROPERTIES COST 100)
-  endif()
-endforeach()
-
 # Recorded cases, each with TensorFlow's results.
 if(TARGET sluice)
   add_test(NAME replay_cases
@@ -317,6 +310,17 @@ if(NOT SLUICE_SANITIZE)
       ENVIRONMENT "OMP_WAIT_POLICY=passive")
   endforeach()
 endif()
+
+# The longest first, because after a clean build ctest does not know the
+# durations, and one that starts last delays the end. (Some are long only under
+# sanitizers. Those that are divided are first.)
+foreach(name tool_test data_test exec_test kernels_test kernels_test_least
+        checkpoint_test train_test capi_test whole_test board_test
+        cluster_examples_test structure_examples_test)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST 50)
+  endif()
+endforeach()
 
 # The C API in other languages, and its ABI, where their tools are
 # (scripts/setup bindings). The sources of TensorFlow's Go binding are given:

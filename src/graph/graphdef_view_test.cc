@@ -3,6 +3,7 @@
 #include <map>
 #include <random>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -172,7 +173,7 @@ TEST(GraphDefViewTest, ChangedBytesAreWhatTheMessageIs) {
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
   const std::string bytes = GraphBytes();
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < (kSanitized ? 4000 : 20000); ++i) {
     std::string changed = bytes;
     for (size_t n = 1 + random() % 3; n > 0; --n) {
       const size_t at = random() % changed.size();

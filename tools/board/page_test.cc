@@ -10,6 +10,7 @@
 #include <regex>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "io/file.h"
 #include "io/image.h"
 #include "summary/event_writer.h"
@@ -52,6 +53,8 @@ class PageTest : public ::testing::Test {
     delete folder_;
   }
   void SetUp() override {
+    // (What it asks of the server is also in server_test.cc.)
+    if (kSanitized) GTEST_SKIP() << "the browser does the work";
     browser_ = FindBrowser();
     if (browser_.empty())
       GTEST_SKIP() << "no browser: apt-get install chromium-headless-shell";

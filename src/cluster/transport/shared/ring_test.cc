@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/failpoint.h"
+#include "base/sanitizers.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/transport_test_util.h"
 #include "cluster/transport/grpc/transport.h"
@@ -105,7 +106,7 @@ TEST(SharedRing, AcceptsPiecesUntilFullAndSignalsRoomOnce) {
 // wakes it: if one is lost, this never ends.
 TEST(SharedRing, RoomSignalsAreNotLostBetweenThreads) {
   Ends ends;
-  constexpr uint32_t kMessages = 20000;
+  constexpr uint32_t kMessages = kSanitized ? 4000 : 20000;
   std::counting_semaphore<> full(0), room(0);
   std::thread receiver([&] {
     for (uint32_t i = 0; i < kMessages; ++i) {
