@@ -1066,7 +1066,8 @@ void Hub::Lose(Peer peer, const Status& why, Later* later) {
     if (std::any_of(epoch->members.begin(), epoch->members.end(),
                     [&](const Member& m) { return m.peer == peer; }))
       Kill(epoch, LostATask(epoch->key, why), true, later, false, incarnation);
-  for (auto& [key, group] : groups_) {
+  for (auto& [number, group] : groups_) {
+    const int64_t key = number;  // (Lambdas capture no structured bindings.)
     const Status error = LostATask(key, why);
     for (auto j = group.joined.begin(); j != group.joined.end();) {
       if (j->second.peer != peer) {
