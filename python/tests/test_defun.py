@@ -287,6 +287,22 @@ def test_gradients_default_to_the_body():
         (g.function_name, g.gradient_func) for g in library.gradient]
 
 
+def test_gradient_functions_return_one_gradient_for_each_argument():
+    @tf.Defun(tf.float32, tf.float32, tf.float32)
+    def too_many(x, dy, dz):
+        return x, dy + dz
+
+    @tf.Defun(tf.float32, grad_func=too_many)
+    def twice(x):
+        return x, x
+
+    x = tf.constant(2.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=(
+            r"expected 'too_many_.*' to return 1 results, one for each "
+            r"argument, got 2.*SymGrad expects to return 1 .*but get 2 ")):
+        run(tf.gradients(tf.add_n(twice(x)), x))
+
+
 def test_gradients_do_not_leak_between_graphs():
     # Each graph is freed before the next, which may have the same address.
     for n in range(20):

@@ -54,7 +54,7 @@ def run_peer(*arguments):
 
 
 def loops():
-    """The model of tests/saved_models/record.py."""
+    """The first model of tests/saved_models/record.py."""
     x = tf.placeholder(tf.float32, [], name="x")
 
     def inner(i, a):
@@ -72,11 +72,37 @@ def loops():
     return tf.identity(z, name="z")
 
 
-def check_gradients(graph, scope=""):
+def conditionals():
+    """The second model there."""
+    x = tf.placeholder(tf.float32, [], name="x")
+    large = x > 1.0
+    a = tf.cond(large, lambda: x * 2.0, lambda: x + 1.0)
+    b = tf.cond(large, lambda: tf.cond(x > 2.0, lambda: a * x,
+                                       lambda: tf.sin(a)),
+                lambda: tf.cond(large, lambda: x, lambda: a), name="other")
+
+    def twice():
+        return tf.while_loop(
+            lambda i, c: i < 2, lambda i, c: (i + 1, tf.cond(
+                c > 4.0, lambda: c + b, lambda: c * x)), (0, a))[1]
+
+    z = tf.cond(b < 3.0, twice, lambda: tf.cond(
+        large, lambda: x * x * b, lambda: b))
+    return tf.identity(z, name="z")
+
+
+MODELS = [loops, conditionals]
+
+
+def recorded(model, ext):
+    return os.path.join(RECORDED, model.__name__ + ext)
+
+
+def check_gradients(graph, model, scope=""):
     with graph.as_default(), tf.Session() as session:
         x, z = (graph.get_tensor_by_name(scope + n) for n in ("x:0", "z:0"))
         slope = tf.gradients(z, x)[0]
-        with open(os.path.join(RECORDED, "loops.txt")) as f:
+        with open(recorded(model, ".txt")) as f:
             for line in f:
                 at, *want = map(float, line.split())
                 np.testing.assert_allclose(session.run([z, slope], {x: at}),
@@ -91,22 +117,46 @@ def contexts(meta_graph, key):
             meta_graph.collection_def[key].bytes_list.value]
 
 
-def test_loops_of_tensorflow_are_differentiated():
-    path = os.path.join(RECORDED, "loops.meta")
+@pytest.mark.parametrize("model", MODELS)
+def test_loops_of_tensorflow_are_differentiated(model):
     for scope in (None, "model"):
         with tf.Graph().as_default() as graph:
-            tf.train.import_meta_graph(path, import_scope=scope)
-            check_gradients(graph, scope + "/" if scope else "")
+            tf.train.import_meta_graph(recorded(model, ".meta"),
+                                       import_scope=scope)
+            check_gradients(graph, model, scope + "/" if scope else "")
 
 
-def test_contexts_say_what_tensorflows_do():
-    """Of the same model, in TensorFlow's file and in ours."""
+def tensorflows(model):
     from sluice.framework import protos
     theirs = protos.MetaGraphDef()
-    with open(os.path.join(RECORDED, "loops.meta"), "rb") as f:
+    with open(recorded(model, ".meta"), "rb") as f:
         theirs.ParseFromString(f.read())
+    return theirs
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_contexts_of_tensorflow_are_kept(model, tmp_path):
+    def messages(meta):
+        return sorted(str(c) for key in ("while_context", "cond_context")
+                      for c in contexts(meta, key))
+
+    want = messages(tensorflows(model))
+    path = recorded(model, ".meta")
+    for scope in (None, "model"):
+        with tf.Graph().as_default():
+            tf.train.import_meta_graph(path, import_scope=scope)
+            path = str(tmp_path / f"{scope}.meta")  # For a second journey.
+            made = tf.train.export_meta_graph(path, export_scope=scope)
+        assert messages(made) == want
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_contexts_say_what_tensorflows_do(model):
+    """Of the same model, in TensorFlow's file and in ours."""
+    from sluice.framework import protos
+    theirs = tensorflows(model)
     with tf.Graph().as_default():
-        loops()
+        model()
         ours = tf.train.export_meta_graph()
 
     def shape(c):
@@ -164,18 +214,18 @@ def test_branches_of_an_exported_conditional_share_no_switch():
     assert all(sum(n.name in o for o in owners) == 1 for n in of_x)
 
 
-def test_tensorflow_differentiates_our_loops(tmp_path):
+@pytest.mark.parametrize("model", MODELS)
+def test_tensorflow_differentiates_our_loops(tmp_path, model):
     with tf.Graph().as_default():
-        loops()
-        tf.train.export_meta_graph(str(tmp_path / "loops.meta"))
-    recorded = os.path.join(RECORDED, "loops.txt")
-    run_peer("gradients", tmp_path / "loops.meta", recorded)
+        model()
+        tf.train.export_meta_graph(str(tmp_path / "ours.meta"))
+    want = recorded(model, ".txt")
+    run_peer("gradients", tmp_path / "ours.meta", want)
     with tf.Graph().as_default():  # What was imported before, and a scope.
-        tf.train.import_meta_graph(os.path.join(RECORDED, "loops.meta"),
-                                   import_scope="a")
+        tf.train.import_meta_graph(recorded(model, ".meta"), import_scope="a")
         tf.train.export_meta_graph(str(tmp_path / "again.meta"),
                                    export_scope="a")
-    run_peer("gradients", tmp_path / "again.meta", recorded)
+    run_peer("gradients", tmp_path / "again.meta", want)
 
 
 def save(folder, words, as_text=False):

@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <random>
+#include <set>
 #include <sstream>
 #include <tuple>
 
+#include "absl/strings/str_replace.h"
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/control/tensor_store.h"
@@ -19,6 +21,8 @@
 #include "deploy/saved_model_builder.h"
 #include "gmock/gmock.h"
 #include "graph/control_flow.h"
+#include "graph/proto/control_flow.pb.h"
+#include "graph/proto/meta_graph.pb.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
 #include "sluice/ops.h"
@@ -512,39 +516,79 @@ TEST_F(SavedModels, HaveEachSetOfTagsOnce) {
 // ---- Meta graphs
 
 TEST(MetaGraphs, OfTensorFlowAreDifferentiated) {
-  const Result<std::string> bytes =
-      ReadMetaGraphFile(std::string(kRecorded) + "loops.meta");
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  for (const char* prefix : {"", "model"}) {
-    Graph g;
-    const Result<MetaGraph> about =
-        ImportMetaGraph(*bytes, g, {.prefix = prefix});
-    ASSERT_TRUE(about.ok()) << about.status();
-    const std::string p = *prefix == '\0' ? "" : "model/";
-    const Output x = *g.FindOutput(p + "x:0"), z = *g.FindOutput(p + "z:0");
-    int swapping = 0, limited = 0;
-    for (const WhileContext* loop : g.control_flow().loops()) {
-      swapping += loop->swap_memory ? 1 : 0;
-      limited += loop->maximum_iterations.valid() ? 1 : 0;
+  for (const std::string name : {"loops", "conditionals"})
+    for (const char* prefix : {"", "model"}) {
+      const Result<std::string> bytes =
+          ReadMetaGraphFile(kRecorded + name + ".meta");
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      Graph g;
+      const Result<MetaGraph> about =
+          ImportMetaGraph(*bytes, g, {.prefix = prefix});
+      ASSERT_TRUE(about.ok()) << about.status();
+      const std::string p = *prefix == '\0' ? "" : "model/";
+      const Output x = *g.FindOutput(p + "x:0"), z = *g.FindOutput(p + "z:0");
+      int swapping = 0, limited = 0;
+      for (const WhileContext* loop : g.control_flow().loops()) {
+        swapping += loop->swap_memory ? 1 : 0;
+        limited += loop->maximum_iterations.valid() ? 1 : 0;
+      }
+      EXPECT_EQ(swapping, name == "loops" ? 1 : 0);
+      EXPECT_EQ(limited, name == "loops" ? 1 : 0);
+      const WithGraph use(g);
+      const Output slope = Grad(z, x);
+      Session session(g);
+      const std::string lines = *ReadFile(kRecorded + name + ".txt");
+      std::istringstream values(lines);
+      float at, value, gradient;
+      int count = 0;
+      for (; values >> at >> value >> gradient; ++count) {
+        const auto got = session.Run({{x, Tensor::Scalar(at)}}, {z, slope});
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_NEAR((*got)[0].scalar<float>(), value, 1e-5f * std::abs(value));
+        EXPECT_NEAR((*got)[1].scalar<float>(), gradient,
+                    1e-5f * std::abs(gradient));
+      }
+      EXPECT_EQ(count, 3);
     }
-    EXPECT_EQ(swapping, 1);
-    EXPECT_EQ(limited, 1);
-    const WithGraph use(g);
-    const Output slope = Grad(z, x);
-    Session session(g);
-    const std::string lines = *ReadFile(std::string(kRecorded) + "loops.txt");
-    std::istringstream values(lines);
-    float at, value, gradient;
-    int count = 0;
-    for (; values >> at >> value >> gradient; ++count) {
-      const auto got = session.Run({{x, Tensor::Scalar(at)}}, {z, slope});
-      ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_NEAR((*got)[0].scalar<float>(), value, 1e-5f * std::abs(value));
-      EXPECT_NEAR((*got)[1].scalar<float>(), gradient,
-                  1e-5f * std::abs(gradient));
+}
+
+// The definitions of contexts in a meta graph, without the prefix of their
+// names.
+std::multiset<std::string> ContextsOf(const std::string& meta_graph,
+                                      const std::string& prefix) {
+  proto::MetaGraphDef def;
+  EXPECT_TRUE(def.ParseFromString(meta_graph));
+  std::multiset<std::string> found;
+  const auto add = [&](auto context, const std::string& bytes) {
+    EXPECT_TRUE(context.ParseFromString(bytes));
+    found.insert(absl::StrReplaceAll(context.DebugString(),
+                                     {{absl::StrCat("\"", prefix), "\""}}));
+  };
+  for (const auto& [key, collection] : def.collection_def())
+    for (const std::string& bytes : collection.bytes_list().value()) {
+      if (key == "while_context") add(proto::WhileContextDef(), bytes);
+      if (key == "cond_context") add(proto::CondContextDef(), bytes);
     }
-    EXPECT_EQ(count, 3);
-  }
+  return found;
+}
+
+// Also where conditionals have the same predicate, and after a second journey.
+TEST(MetaGraphs, KeepTheContextsThatTensorFlowWrote) {
+  for (const char* name : {"loops.meta", "conditionals.meta"})
+    for (const std::string prefix : {"", "model"}) {
+      const std::string p = prefix.empty() ? "" : "model/";
+      const Result<std::string> bytes =
+          ReadMetaGraphFile(std::string(kRecorded) + name);
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      Graph g, again;
+      ASSERT_TRUE(ImportMetaGraph(*bytes, g, {.prefix = prefix}).ok());
+      const Result<std::string> ours = ExportMetaGraph(g);
+      ASSERT_TRUE(ours.ok()) << ours.status();
+      EXPECT_EQ(ContextsOf(*ours, p), ContextsOf(*bytes, "")) << name;
+      ASSERT_TRUE(ImportMetaGraph(*ours, again).ok());
+      EXPECT_EQ(ContextsOf(*ExportMetaGraph(again), p), ContextsOf(*bytes, ""))
+          << name;
+    }
 }
 
 TEST(MetaGraphs, KeepCollectionsSaverAndSignatures) {

@@ -1,8 +1,10 @@
 #include "graph/control_flow_recovery.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,7 +39,13 @@ int DepthOf(const ControlFlowContext* c) {
 // One call of RecoverControlFlow.
 class Recovery {
  public:
-  explicit Recovery(Graph* g) : graph_(g), contexts_(g->control_flow()) {}
+  Recovery(Graph* g, const DescribedContexts& described)
+      : graph_(g), contexts_(g->control_flow()), positions_(described.enters) {
+    for (const DescribedConditional& d : described.conditionals) {
+      for (const Node* n : d.switches) described_by_switch_[n] = &d;
+      described_by_pred_.emplace(d.pred, &d);
+    }
+  }
 
   Status Run() {
     if (!HasUnplaced()) return OkStatus();
@@ -49,14 +57,19 @@ class Recovery {
       loops_[f].enters_left = frames.all()[f].enters.size();
     Place();
     for (const auto& [key, conditional] : conditionals_)
-      if (!conditional->branch(0)->pivot.valid() ||
-          !conditional->branch(1)->pivot.valid())
-        conditional->AddPivots();
+      CompletePivots(conditional);
+    for (const auto& [key, conditional] : described_)
+      CompletePivots(conditional);
     return graph_->status();
   }
 
  private:
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
+
+  static void CompletePivots(Conditional* c) {
+    if (!c->branch(0)->pivot.valid() || !c->branch(1)->pivot.valid())
+      c->AddPivots();
+  }
 
   // True for a control-flow primitive that no builder placed.
   bool IsUnplaced(const Node* n) const {
@@ -176,6 +189,7 @@ class Recovery {
           n->num_inputs() == 1)
         identities[n->input(0)] = const_cast<Node*>(n);
     }
+    std::vector<LoopVariable> variables;
     for (const Node* n : f.nodes) {
       if (n->op().role != OpRole::kMerge || n->num_inputs() != 2) continue;
       Node* const merge = const_cast<Node*>(n);
@@ -201,11 +215,24 @@ class Recovery {
                   {Output(merge), Output(const_cast<Node*>(cond))});
       }
       if (v.switch_node != nullptr) v.body_value = Output(v.switch_node, 1);
+      variables.push_back(std::move(v));
+    }
+    std::stable_sort(variables.begin(), variables.end(),
+                     [this](const LoopVariable& a, const LoopVariable& b) {
+                       return PositionOf(a) < PositionOf(b);
+                     });
+    for (LoopVariable& v : variables) {
       if (v.switch_node != nullptr && loop->variables().empty())
         v.body_value = PivotBehind(v.body_value, identities, loop);
       loop->AdoptVariable(std::move(v));
     }
     return loop;
+  }
+
+  int PositionOf(const LoopVariable& v) const {
+    const auto it = positions_.find(v.enter);
+    return it == positions_.end() ? std::numeric_limits<int>::max()
+                                  : it->second;
   }
 
   // A value of the body that a control edge can begin at: one from the Switch
@@ -272,10 +299,39 @@ class Recovery {
     if (loop != nullptr && loop->loop_cond() != nullptr &&
         pred.node == loop->loop_cond())
       return;
+    if (const DescribedConditional* d = DescriptionOf(*n, pred)) {
+      Conditional*& c = described_[d];
+      if (c == nullptr) c = PlaceDescribed(*d);
+      c->AdoptSwitch(n);
+      return;
+    }
     Conditional*& c = conditionals_[{pred.node, pred.index, place}];
     if (c == nullptr)
       c = contexts_.NewConditional(pred.node->name() + "/cond", pred, place);
     c->AdoptSwitch(n);
+  }
+
+  // Null if the Switch, whose predicate is `pred`, belongs to none.
+  const DescribedConditional* DescriptionOf(const Node& n,
+                                            const Output& pred) const {
+    const DescribedConditional* found = nullptr;
+    if (const auto it = described_by_switch_.find(&n);
+        it != described_by_switch_.end())
+      found = it->second;
+    else if (const auto of = described_by_pred_.find(n.input(1));
+             of != described_by_pred_.end())
+      found = of->second;
+    return found != nullptr && BehindIdentities(found->pred).SameAs(pred)
+               ? found
+               : nullptr;
+  }
+
+  Conditional* PlaceDescribed(const DescribedConditional& d) {
+    // (An Identity of the predicate may not be placed yet.)
+    Conditional* const c = contexts_.NewConditional(
+        d.name, d.pred, ContextOf(BehindIdentities(d.pred)));
+    for (const int i : {0, 1}) c->branch(i)->pivot = d.pivots[i];
+    return c;
   }
 
   // The context of a Merge of branches; registers it with their conditional.
@@ -305,15 +361,22 @@ class Recovery {
 
   Graph* const graph_;
   ControlFlow& contexts_;
+  const std::unordered_map<const Node*, int>& positions_;  // Of Enters.
   std::vector<Node*> order_;
   const Frames* frames_ = nullptr;  // While Run runs.
   std::vector<LoopInfo> loops_;     // By frame; nothing of the root.
   std::map<std::tuple<Node*, int, ControlFlowContext*>, Conditional*>
       conditionals_;
+  std::unordered_map<const Node*, const DescribedConditional*>
+      described_by_switch_;
+  OutputMap<const DescribedConditional*> described_by_pred_;
+  std::map<const DescribedConditional*, Conditional*> described_;
 };
 
 }  // namespace
 
-Status RecoverControlFlow(Graph* graph) { return Recovery(graph).Run(); }
+Status RecoverControlFlow(Graph* graph, const DescribedContexts& described) {
+  return Recovery(graph, described).Run();
+}
 
 }  // namespace sluice

@@ -316,10 +316,39 @@ Result<std::unique_ptr<FunctionBody>> FunctionLibrary::MakeOfOp(
   return body;
 }
 
+namespace {
+
+// Whether a gradient function has a result for each argument of its function.
+Status CheckGradientOf(const FunctionBody& f, const FunctionBody& gradient) {
+  const auto wrong = [&](const auto&... parts) {
+    return InvalidArgument("gradient of function '", f.ref.name,
+                           "': expected '", gradient.ref.name, "' to return ",
+                           parts...);
+  };
+  const std::vector<DType> args = f.arg_types(),
+                           results = gradient.result_types();
+  if (args.size() != results.size())
+    return wrong(args.size(), " results, one for each argument, got ",
+                 results.size());
+  // (The gradient of a variable's handle has the type of its values.)
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] != results[i] && args[i] != DType::kResource)
+      return wrong(DTypeName(args[i]), " for argument ", i, ", got ",
+                   DTypeName(results[i]));
+  return OkStatus();
+}
+
+}  // namespace
+
 Result<const FunctionBody*> FunctionLibrary::InstantiateGradient(
     const FunctionRef& ref) {
-  if (const auto it = gradients_.find(ref.name); it != gradients_.end())
-    return Instantiate(FunctionRef{it->second, ref.attrs});
+  if (const auto it = gradients_.find(ref.name); it != gradients_.end()) {
+    SLUICE_ASSIGN_OR_RETURN(const FunctionBody* const gradient,
+                            Instantiate(FunctionRef{it->second, ref.attrs}));
+    SLUICE_ASSIGN_OR_RETURN(const FunctionBody* const of, Instantiate(ref));
+    SLUICE_RETURN_IF_ERROR(CheckGradientOf(*of, *gradient));
+    return gradient;
+  }
   if (const FunctionBody* made = Cache::Find(cache_->gradients, ref))
     return made;
   // The gradient of a gradient is built from its body: as a single node, it

@@ -1,5 +1,6 @@
 #include "graph/graphdef_contexts.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -95,8 +96,13 @@ class ContextWriter {
     for (const auto& n : graph_.nodes())
       for (const Output& in : n->inputs())
         if (in.valid() && in.node->op().role == OpRole::kSwitch &&
-            in.index < 2 && in.index >= 0)
+            in.index < 2 && in.index >= 0) {
           used_[in.node] |= 1 << in.index;
+          if (const Conditional* const of = contexts().ConditionalOf(in.node);
+              of == nullptr || contexts().ConditionalOf(n.get()) != of ||
+              n->op().role != OpRole::kMerge)
+            captures_.insert(in.node);
+        }
   }
   // Whether it is the Switch of the predicate itself, whose outputs begin the
   // branches. Of an imported conditional c.pred() may be what an Identity of
@@ -153,42 +159,47 @@ class ContextWriter {
   }
 
   void CollectValues() {
+    for (const auto& c : contexts().conditionals())
+      for (const int i : {0, 1})
+        AddExternal(c->branch(i), c->pred(), c->pred());
     for (const auto& node : graph_.nodes()) {
       Node* const n = node.get();
+      if (AddPivot(n)) continue;
       const Conditional* const of = contexts().ConditionalOf(n);
       ControlFlowContext* const context = ContextOf(n);
+      int used = 0;  // By the branches of a conditional.
+      if (const auto it = used_.find(n);
+          of != nullptr && it != used_.end() && !IsPivotSwitch(*of, n))
+        used = it->second;
       for (int i = 0; i < n->num_outputs(); ++i) {
-        ControlFlowContext* c = context;
-        if (of != nullptr && n->op().role == OpRole::kSwitch &&
-            !IsPivotSwitch(*of, n)) {
-          const auto used = used_.find(n);
-          if (used == used_.end()) {
-            c = context;
-          } else {
-            const int branch =
-                used->second == 3 ? i : (used->second == 1 ? 0 : 1);
-            c = of->branch(branch);
-          }
-        }
-        Add(c, NameOf(Output(n, i)));
+        const Output o(n, i);
+        // (Nothing reads the output for the other branch.)
+        if ((used == 1 || used == 2) && i != used - 1 && captures_.count(n) > 0)
+          continue;
+        Add(used == 0   ? context
+            : used == 3 ? of->branch(i)
+                        : of->branch(used - 1),
+            NameOf(o));
         if (n->op().role == OpRole::kExit && context != nullptr)
-          Add(context->outer(), NameOf(Output(n, i)));
+          Add(context->outer(), NameOf(o));
+        // (An imported conditional may have several Switches of a value.)
+        if ((used & (1 << i)) != 0) AddExternal(of->branch(i), n->input(0), o);
       }
     }
-    for (const auto& c : contexts().conditionals())
-      for (CondContext* branch : {c->branch(0), c->branch(1)}) {
-        AddExternal(branch, c->pred(), c->pred());
-        for (const auto& [value, node] : c->switches())
-          if (!IsPivotSwitch(*c, node)) {
-            const auto used = used_.find(node);
-            if (used != used_.end() &&
-                (used->second & (1 << branch->branch())) != 0)
-              AddExternal(branch, value, Output(node, branch->branch()));
-          }
-      }
     for (WhileContext* loop : contexts().loops())
       for (const auto& [value, enter] : loop->constants())
         AddExternal(loop, value, Output(enter));
+  }
+  // Adds a node that begins a branch, which in TensorFlow is made outside of
+  // it; false for others.
+  bool AddPivot(Node* n) {
+    ControlFlowContext* const c = ContextOf(n);
+    CondContext* const branch = c == nullptr ? nullptr : c->AsCond();
+    if (branch == nullptr || branch->pivot.node != n) return false;
+    const std::string name = NameOf(branch->pivot);
+    if (Has(name)) known_[branch].values.insert(name);
+    Add(branch->outer(), name);
+    return true;
   }
   void AddExternal(ControlFlowContext* c, const Output& value,
                    const Output& inner) {
@@ -199,25 +210,23 @@ class ContextWriter {
     known.external[name] = NameOf(inner);
   }
 
-  // What the context around captured is known by its name outside of that. (Not
-  // also by that of an Enter there: TensorFlow takes all Enters among the
-  // values of a loop for the loop's own.)
+  // What the context around captured is known by its name outside of that. The
+  // captured value itself is not taken for another one here: TensorFlow takes
+  // all Enters among the values of a loop for the loop's own.
   void InheritExternal(ControlFlowContext* c) {
     if (c->outer() == nullptr) return;
     Values& known = known_[c];
-    const bool in_loop = c->outer()->AsWhile() != nullptr;
-    std::set<std::string> replaced;
     for (const auto& [original, captured] : known_[c->outer()].external) {
       const auto it = known.external.find(captured);
       if (it == known.external.end() || original == captured) continue;
-      const std::string value = it->second;
-      known.external.emplace(original, value);
+      known.external.emplace(original, it->second);
       known.values.insert(original);
-      if (in_loop && c->AsWhile() != nullptr) replaced.insert(captured);
-    }
-    for (const std::string& name : replaced) {
-      known.external.erase(name);
-      known.values.erase(name);
+      if (c->AsWhile() == nullptr) {
+        it->second = captured;
+      } else {
+        known.values.erase(captured);
+        known.external.erase(it);
+      }
     }
   }
 
@@ -320,6 +329,10 @@ class ContextWriter {
   proto::MetaGraphDef* const def_;
   std::unordered_set<std::string> names_;      // Of nodes in the meta graph.
   std::unordered_map<const Node*, int> used_;  // Bit i: output i is read.
+  // Switches that nodes of a branch read. (TensorFlow makes others, of values
+  // that a branch returns as they are, within the branch, like its other
+  // nodes.)
+  std::unordered_set<const Node*> captures_;
   // Of divided Switches, the names of those whose output 1 is read.
   std::unordered_map<const Node*, std::string> second_;
   std::map<ControlFlowContext*, Values> known_;
@@ -327,59 +340,116 @@ class ContextWriter {
   std::map<ControlFlowContext*, std::vector<ControlFlowContext*>> children_;
 };
 
-// Takes over what the definitions of loops say; see ApplyContexts.
+// Collects what the definitions of contexts say; see ApplyContexts.
 class ContextReader {
  public:
-  ContextReader(const std::string& prefix, Graph* g) : prefix_(prefix) {
-    graph_ = g;
-    for (WhileContext* loop : g->control_flow().loops())
-      loops_.emplace(loop->frame_name(), loop);
+  ContextReader(const proto::MetaGraphDef& def, const std::string& prefix,
+                const Graph& g)
+      : prefix_(prefix), graph_(g) {
+    ReadCollection<proto::WhileContextDef>(def, kWhileContexts);
+    ReadCollection<proto::CondContextDef>(def, kCondContexts);
+    for (const auto& [node, of] : switches_)
+      described_.conditionals[of].switches.insert(node);
   }
 
-  void Apply(const proto::WhileContextDef& def) {
-    const auto it = loops_.find(prefix_ + def.context_name());
-    if (it != loops_.end()) {
-      WhileContext& loop = *it->second;
-      loop.back_prop = def.back_prop();
-      loop.swap_memory = def.swap_memory();
-      if (!def.maximum_iterations_name().empty()) {
-        const Result<Output> most =
-            graph_->FindOutput(prefix_ + def.maximum_iterations_name());
-        if (most.ok() &&
-            (most->dtype() == DType::kInt32 || most->dtype() == DType::kInt64))
-          loop.maximum_iterations = *most;
-      }
+  const DescribedContexts& described() const { return described_; }
+
+  // Takes over what is said about loops.
+  void Apply(const std::vector<WhileContext*>& loops) const {
+    for (WhileContext* loop : loops) {
+      const auto it = loops_.find(loop->frame_name());
+      if (it == loops_.end()) continue;
+      loop->back_prop = it->second.back_prop;
+      loop->swap_memory = it->second.swap_memory;
+      if (it->second.maximum_iterations.valid())
+        loop->maximum_iterations = it->second.maximum_iterations;
     }
-    for (const proto::ControlFlowContextDef& inner : def.nested_contexts())
-      Apply(inner);
-  }
-  void Apply(const proto::CondContextDef& def) {
-    for (const proto::ControlFlowContextDef& inner : def.nested_contexts())
-      Apply(inner);
   }
 
  private:
-  void Apply(const proto::ControlFlowContextDef& def) {
-    if (def.has_while_ctxt()) Apply(def.while_ctxt());
-    if (def.has_cond_ctxt()) Apply(def.cond_ctxt());
+  struct DescribedLoop {
+    bool back_prop, swap_memory;
+    Output maximum_iterations;  // Null if there is no such integer.
+  };
+
+  template <typename Def>
+  void ReadCollection(const proto::MetaGraphDef& def, const char* key) {
+    const auto it = def.collection_def().find(key);
+    if (it == def.collection_def().end()) return;
+    for (const std::string& bytes : it->second.bytes_list().value()) {
+      Def context;
+      if (ParseMessage(bytes, "ContextDef", &context).ok()) Read(context);
+    }
+  }
+
+  // Null if there is no such value.
+  Output Find(const std::string& name) const {
+    const Result<Output> found = graph_.FindOutput(prefix_ + name);
+    return found.ok() ? *found : Output();
+  }
+
+  void Read(const proto::WhileContextDef& def) {
+    DescribedLoop loop = {def.back_prop(), def.swap_memory(), Output()};
+    const Output most = Find(def.maximum_iterations_name());
+    if (most.valid() &&
+        (most.dtype() == DType::kInt32 || most.dtype() == DType::kInt64))
+      loop.maximum_iterations = most;
+    loops_[prefix_ + def.context_name()] = loop;
+    for (int i = 0; i < def.loop_enter_names_size(); ++i)
+      if (const Output enter = Find(def.loop_enter_names(i)); enter.valid())
+        described_.enters.emplace(enter.node, i);
+    ReadNested(def);
+  }
+
+  // Both branches of a conditional have their pivots from one Switch.
+  void Read(const proto::CondContextDef& def) {
+    const Output pred = Find(def.pred_name()), pivot = Find(def.pivot_name());
+    const int branch = def.branch();
+    const auto is_of_branch = [branch](const Output& o) {
+      return o.valid() && o.node->op().role == OpRole::kSwitch &&
+             o.index == branch;
+    };
+    if (pred.valid() && pred.dtype() == DType::kBool && pivot.valid() &&
+        (branch == 0 || branch == 1) &&
+        pivot.node->op().role == OpRole::kIdentity &&
+        pivot.node->num_inputs() > 0 && is_of_branch(pivot.node->input(0))) {
+      std::vector<DescribedConditional>& conditionals = described_.conditionals;
+      const Node* const at = pivot.node->input(0).node;
+      const auto [it, is_new] = by_pivot_.emplace(at, conditionals.size());
+      const std::string& name = def.context_name();
+      if (is_new) {  // (WriteBranch adds the last part of the name again.)
+        conditionals.emplace_back();
+        conditionals.back().name =
+            prefix_ + name.substr(0, std::min(name.size(), name.rfind('/')));
+        conditionals.back().pred = pred;
+      }
+      conditionals[it->second].pivots[branch] = pivot;
+      // (The contexts around list the values too, and come before.)
+      switches_[at] = it->second;
+      const auto& external = def.values_def().external_values();
+      for (const std::string& value : def.values_def().values())
+        if (external.count(value) == 0)
+          if (const Output o = Find(value); is_of_branch(o))
+            switches_[o.node] = it->second;
+    }
+    ReadNested(def);
+  }
+
+  template <typename Def>
+  void ReadNested(const Def& def) {
+    for (const proto::ControlFlowContextDef& inner : def.nested_contexts()) {
+      if (inner.has_while_ctxt()) Read(inner.while_ctxt());
+      if (inner.has_cond_ctxt()) Read(inner.cond_ctxt());
+    }
   }
 
   const std::string prefix_;
-  Graph* graph_;
-  std::map<std::string, WhileContext*> loops_;  // By frame.
+  const Graph& graph_;
+  std::map<std::string, DescribedLoop> loops_;  // By frame.
+  DescribedContexts described_;
+  std::unordered_map<const Node*, size_t> by_pivot_;  // By its Switch.
+  std::unordered_map<const Node*, size_t> switches_;  // Of the innermost.
 };
-
-template <typename Def>
-void ApplyCollection(const proto::MetaGraphDef& def, const char* key,
-                     ContextReader* reader) {
-  const auto it = def.collection_def().find(key);
-  if (it == def.collection_def().end()) return;
-  for (const std::string& bytes : it->second.bytes_list().value()) {
-    Def context;
-    if (ParseMessage(bytes, "ContextDef", &context).ok())
-      reader->Apply(context);
-  }
-}
 
 }  // namespace
 
@@ -401,10 +471,9 @@ void ApplyContexts(const proto::MetaGraphDef& def, const std::string& prefix,
   if (def.collection_def().count(kWhileContexts) == 0 &&
       def.collection_def().count(kCondContexts) == 0)
     return;
-  if (!RecoverControlFlow(g).ok()) return;
-  ContextReader reader(prefix, g);
-  ApplyCollection<proto::WhileContextDef>(def, kWhileContexts, &reader);
-  ApplyCollection<proto::CondContextDef>(def, kCondContexts, &reader);
+  const ContextReader reader(def, prefix, *g);
+  if (RecoverControlFlow(g, reader.described()).ok())
+    reader.Apply(g->control_flow().loops());
 }
 
 Status ApplyContexts(std::string_view meta_graph, const std::string& prefix,

@@ -31,9 +31,10 @@ Result<std::string> WithContexts(const Graph& g, const std::string& scope,
 
 // Recovers the contexts of a graph that a meta graph was imported into, under
 // `prefix` ("" or "scope/"), and takes over what the nodes do not say: whether
-// a loop is to be differentiated or its values are to be swapped out, and how
-// many iterations it has at most. Contexts that do not fit the nodes are
-// ignored. REQUIRES: the graph's mutex.
+// a loop is to be differentiated or its values are to be swapped out, how many
+// iterations it has at most, the order of its variables, which conditionals
+// with the same predicate are separate, and their names. Contexts that do not
+// fit the nodes are ignored. REQUIRES: the graph's mutex.
 void ApplyContexts(const proto::MetaGraphDef& def, const std::string& prefix,
                    Graph* g);
 // The same for a serialised meta graph; InvalidArgument if it is malformed.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the saved models and the meta graph beside this file with TensorFlow.
+"""Writes the saved models and the meta graphs beside this file with TensorFlow.
 
     tests/saved_models/record.py
 
@@ -140,14 +140,31 @@ def model():
     return x, tf.identity(z, name="z")
 
 
-def meta_graph():
-    """The model, and its values and gradients at some points."""
+def conditionals():
+    """Conditionals of one predicate, in each other and around a loop: x and z."""
+    x = v1.placeholder(tf.float32, [], name="x")
+    large = x > 1.0
+    a = tf.cond(large, lambda: x * 2.0, lambda: x + 1.0)
+    b = tf.cond(large, lambda: tf.cond(x > 2.0, lambda: a * x, lambda: tf.sin(a)),
+                lambda: tf.cond(large, lambda: x, lambda: a), name="other")
+
+    def twice():
+        return tf.while_loop(
+            lambda i, c: i < 2, lambda i, c: (i + 1, tf.cond(
+                c > 4.0, lambda: c + b, lambda: c * x)), (0, a))[1]
+
+    z = tf.cond(b < 3.0, twice, lambda: tf.cond(large, lambda: x * x * b, lambda: b))
+    return x, tf.identity(z, name="z")
+
+
+def meta_graph(name, build):
+    """A model, and its values and gradients at some points."""
     with tf.Graph().as_default():
-        model()
-        v1.train.export_meta_graph(os.path.join(FOLDER, "loops.meta"))
+        build()
+        v1.train.export_meta_graph(os.path.join(FOLDER, name + ".meta"))
     with tf.Graph().as_default(), v1.Session() as session, (
-            open(os.path.join(FOLDER, "loops.txt"), "w")) as f:
-        x, z = model()
+            open(os.path.join(FOLDER, name + ".txt"), "w")) as f:
+        x, z = build()
         gradient = tf.gradients(z, x)[0]
         for point in [0.5, 1.5, 2.5]:
             value, slope = session.run([z, gradient], {x: point})
@@ -162,4 +179,5 @@ if __name__ == "__main__":
     old("v1", False)
     old("v1_text", True)
     sparse("sparse")
-    meta_graph()
+    meta_graph("loops", model)
+    meta_graph("conditionals", conditionals)

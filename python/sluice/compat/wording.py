@@ -843,6 +843,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"tensor",
      lambda m: "SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
                "incompatible shapes"),
+    (r".*?gradient of function '[^']*': expected '[^']*' to return "
+     r"(?P<want>\d+) results.*?, got (?P<got>\d+)",
+     lambda m: f"SymGrad expects to return {m['want']} output(s), but get "
+               f"{m['got']} values instead."),
     # Strings.
     (r"scientific, shortest: expected at most one",
      lambda m: "Cannot select both scientific and shortest notation"),

@@ -383,10 +383,10 @@ Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
 
 Result<std::vector<Gradient>> Backprop::Collect() {
   std::vector<Gradient> result;
-  // A loop with gradients returns one for each of its variables that the ys
-  // depend on: zeros for variables without a gradient. (TensorFlow's loops do,
-  // and programs fetch them.)
-  const OutputSet stopped = paths_.IntoStoppedVariables(loops_.crossed());
+  // A loop that gradients reach returns one for each of its variables that the
+  // ys depend on: zeros for variables without a gradient. (TensorFlow's loops
+  // do, and programs fetch them.)
+  const OutputSet stopped = paths_.IntoStoppedVariables();
   for (const Output& x : xs_) {
     if (sums_.Has(x) && !IsInside(paths_.base(), InnermostWhile(ContextOf(x))))
       return InvalidArgument(

@@ -169,10 +169,9 @@ bool GradientPaths::StopsAt(const Node* n) const {
   return fn.ok() && *fn == nullptr;
 }
 
-OutputSet GradientPaths::IntoStoppedVariables(
-    const std::vector<const WhileContext*>& crossed) const {
+OutputSet GradientPaths::IntoStoppedVariables() const {
   OutputSet found;
-  if (crossed.empty()) return found;
+  if (loops_.empty()) return found;
   std::vector<const Node*> open;
   const auto read = [&](const Node* n) {
     for (const Output& in : InputsOf(n))
@@ -190,7 +189,7 @@ OutputSet GradientPaths::IntoStoppedVariables(
   while (!open.empty())
     if (const Node* const n = next()) read(n);
   std::vector<const Node*> merges;
-  for (const WhileContext* loop : crossed)
+  for (const WhileContext* loop : loops_)
     for (const LoopVariable& v : loop->variables())
       if (v.merge != nullptr && found.count(Output(v.merge)) != 0)
         merges.push_back(v.merge);
@@ -223,6 +222,10 @@ void GradientPaths::FindBetween() {
   while (!open.empty()) {
     Node* n = next();
     if (StopsAt(n)) continue;
+    if (n->op().role == OpRole::kExit)
+      if (const WhileContext* const loop = InnermostWhile(ContextOf(n));
+          loop != nullptr && loop->back_prop)
+        loops_.push_back(loop);
     for (const Output& in : InputsOf(n))
       if (in.valid() && IsDifferentiable(in.dtype())) {
         mark(needed, in.node);

@@ -88,11 +88,10 @@ class GradientPaths {
   bool Writes(const Node* n) const { return writers_.count(n) != 0; }
   bool HasStacks() const { return !pushed_.empty(); }
 
-  // The inputs of the variables of `crossed`, already differentiated loops,
-  // whose values some y depends on, including dependences through nodes without
-  // a gradient.
-  OutputSet IntoStoppedVariables(
-      const std::vector<const WhileContext*>& crossed) const;
+  // The inputs of the variables of loops that gradients of the ys reach, of
+  // those variables whose values some y depends on, including dependences
+  // through nodes without a gradient.
+  OutputSet IntoStoppedVariables() const;
 
   // How often the inputs of a node were looked at so far: what the cost of the
   // whole call grows with.
@@ -110,7 +109,8 @@ class GradientPaths {
   const std::vector<Output>& stop_gradients_;
   const StoreScope* const stores_;
   WhileContext* base_ = nullptr;
-  std::vector<char> between_, stop_;  // By node id.
+  std::vector<char> between_, stop_;        // By node id.
+  std::vector<const WhileContext*> loops_;  // Those that gradients reach.
   // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
   // The outputs of the writes of a TensorStore, by node that reads it.

@@ -311,6 +311,12 @@ TEST_F(WhileGradientTest, VariablesThatAreStoppedInTheBodyHaveZeroGradients) {
   EXPECT_EQ(Value(g[0], feeds), 8);
   EXPECT_EQ(Value(g[1], feeds), 0);
   EXPECT_FALSE(g[2].valid());
+  // Whatever else is asked for at the same time.
+  const std::vector<Output> alone = Grad({a}, {z, w});
+  ASSERT_TRUE(alone[0].valid());
+  EXPECT_EQ(Value(alone[0], feeds), 0);
+  EXPECT_FALSE(alone[1].valid());
+  EXPECT_FALSE(Grad(Output(i), z).valid());
 }
 
 TEST_F(WhileGradientTest, DifferentiatesGrowingShapes) {

@@ -25,7 +25,6 @@ Status WhileGradient::Of(WhileContext* loop, GradientLevel& outer) {
   for (const LoopVariable& v : loop->variables())
     any = any || (v.exit != nullptr && sums_.Has(Output(v.exit)));
   if (!any || !loop->back_prop) return OkStatus();
-  crossed_.push_back(loop);
   for (const LoopVariable& v : loop->variables())
     if (v.next == nullptr || v.switch_node == nullptr)
       return InvalidArgument(

@@ -41,8 +41,6 @@ class WhileGradient {
   // loop is not complete.
   Status Of(WhileContext* loop, GradientLevel& outer);
 
-  // The loops that were differentiated so far.
-  const std::vector<const WhileContext*>& crossed() const { return crossed_; }
   // The number of nodes looked at, besides those that `paths` counts.
   int64_t num_visits() const;
 
@@ -66,7 +64,6 @@ class WhileGradient {
   const BuildErrors& errors_;
   GradientSums& sums_;
   const Walk walk_;
-  std::vector<const WhileContext*> crossed_;
   std::optional<ArrayUses> array_uses_;  // Null until there is a loop.
 };
 

@@ -910,5 +910,27 @@ TEST_F(FunctionGradientTest, DifferentiatesTreeOfCalls) {
   for (int k : {1, 2, 4, 6}) CheckGradient(y, x, 0.8f, {Fed(n, k)});
 }
 
+TEST_F(FunctionGradientTest, DeclaredGradientsReturnOneForEachArgument) {
+  const Output x = In<float>("x");
+  DefineFunction("one", {kF, kF}, [](const Args& a) { return a[1] * 3.f; });
+  DefineFunction("two", {kF, kF}, [](const Args& a) {
+    return std::vector<Output>{a[0], a[1]};
+  });
+  DefineFunction("other", {kF, kF}, [](const Args& a) { return a[0] > 0.f; });
+  const auto slope = [&](const std::string& gradient) {
+    const Function f = DefineFunction(
+        "f_" + gradient, {kF}, [](const Args& a) { return ops::Exp(a[0]); });
+    graph_.function_gradients()["f_" + gradient] = gradient;
+    return Grad(f({x})[0], x);
+  };
+  EXPECT_EQ(Value<float>(slope("one"), {Fed(x, 2.f)}), 3);
+  EXPECT_THAT(ErrorOf(slope("two"), {Fed(x, 2.f)}),
+              HasSubstr("gradient of function 'f_two': expected 'two' to "
+                        "return 1 results, one for each argument, got 2"));
+  EXPECT_THAT(ErrorOf(slope("other"), {Fed(x, 2.f)}),
+              HasSubstr("expected 'other' to return float for argument 0, got "
+                        "bool"));
+}
+
 }  // namespace
 }  // namespace sluice
