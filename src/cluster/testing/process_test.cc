@@ -316,8 +316,9 @@ TEST_F(ProcessTest, MessagesLargerThanTheLimitAreAnError) {
 // Some in the step's own messages, the large ones in parts before those, while
 // another thread's steps use the same connection.
 TEST_F(ProcessTest, LargeFeedsAndFetchesAreSentInParts) {
-  Spawn("ps");
-  Spawn("worker");
+  // (A busy machine needs more than the usual second for 20 MB.)
+  for (const std::string role : {"ps", "worker"})
+    cluster_.Spawn(role, target(), {"SLUICE_TEST_TIMEOUT_MS=60000"});
   constexpr int64_t kLarge = 5 << 20;  // 20 MB of floats.
   Output x = Placeholder<float>({-1}), word = Placeholder<std::string>({});
   Output even = Placeholder<bool>({-1});
