@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <set>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_count_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "client/variables.h"
@@ -367,14 +367,6 @@ class QueueWaitsTest : public ::testing::Test {
   WithGraph use_;
 };
 
-size_t ThreadsOfProcess() {
-  size_t n = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/self/task"))
-    n += entry.exists();
-  return n;
-}
-
 TEST_F(QueueWaitsTest, StepsThatWaitHoldNoThreadAndAreServedInOrder) {
   const QueueNodes q = QueueNodes::Floats();
   const Output x = Placeholder<float>({}, "x");
@@ -395,9 +387,9 @@ TEST_F(QueueWaitsTest, StepsThatWaitHoldNoThreadAndAreServedInOrder) {
     ASSERT_TRUE(runs.back()->Run({{x, Tensor::Scalar(1.0f)}}, {negated}).ok());
   };
   begin();  // (Whatever starts threads has done so.)
-  const size_t threads = ThreadsOfProcess();
+  const size_t threads = NumThreads();
   for (int i = 1; i < 100; ++i) begin();
-  EXPECT_LE(ThreadsOfProcess(), threads);
+  EXPECT_LE(NumThreads(), threads);
   for (float i = 0; i < 100; ++i)
     ASSERT_TRUE(session.RunTargets({put}, {{y, Tensor::Scalar(i)}}).ok());
   for (size_t i = 0; i < 100; ++i)

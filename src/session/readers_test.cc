@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_count_test_util.h"
 #include "client/operators.h"
 #include "client/variables.h"
 #include "graph/device_scope.h"
@@ -455,14 +456,6 @@ TEST_F(ReaderStepsTest, ASharedReaderMustBeDeclaredAlike) {
 
 // ---- Steps that wait --------------------------------------------------------
 
-size_t ThreadsNow() {
-  size_t n = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/self/task"))
-    n += entry.exists();
-  return n;
-}
-
 // Steps that have begun, wait for a record, and can be cancelled.
 class WaitingReads {
  public:
@@ -509,9 +502,9 @@ class ReaderWaitsTest : public ReaderStepsTest {
 TEST_F(ReaderWaitsTest, ReadsThatWaitHoldNoThreadAndAreServedInOrder) {
   WaitingReads reads = MakeWaiting("TextLineReader");
   reads.Begin();  // (Whatever starts threads has done so.)
-  const size_t threads = ThreadsNow();
+  const size_t threads = NumThreads();
   for (int i = 1; i < 60; ++i) reads.Begin();
-  EXPECT_LE(ThreadsNow(), threads);
+  EXPECT_LE(NumThreads(), threads);
   std::string text;
   for (int i = 0; i < 40; ++i) text += std::to_string(i) + "\n";
   Put({Write("a", text)});

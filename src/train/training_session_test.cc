@@ -292,13 +292,19 @@ TEST_F(TrainingSessionTest, WhatTwoFeedIsAnError) {
 
 // ---- What goes wrong --------------------------------------------------------
 
-TEST_F(TrainingSessionTest, AnAbortedStepIsRunAgainFromTheLastCheckpoint) {
-  Counter model;
-  std::vector<std::string> calls;
-  const auto hook = std::make_shared<Recorder>("shaky", &calls);
+// Fails after steps, as often as its `times` is set to.
+std::shared_ptr<Recorder> LosesATask(std::vector<std::string>* calls) {
+  const auto hook = std::make_shared<Recorder>("shaky", calls);
   hook->fails_at = "after";
   hook->error = Aborted("a task was lost");
   hook->times = 0;
+  return hook;
+}
+
+TEST_F(TrainingSessionTest, AnAbortedStepIsRunAgainFromTheLastCheckpoint) {
+  Counter model;
+  std::vector<std::string> calls;
+  const auto hook = LosesATask(&calls);
   TrainingOptions options = Options({.last_step = 10});
   options.save = {.steps = 3};
   options.wait_for_saves = true;
@@ -323,10 +329,7 @@ TEST_F(TrainingSessionTest, AnAbortedStepIsRunAgainFromTheLastCheckpoint) {
 TEST_F(TrainingSessionTest, ALastStepThatIsAbortedAfterTheStopIsRunAgain) {
   Counter model;
   std::vector<std::string> calls;
-  const auto hook = std::make_shared<Recorder>("shaky", &calls);
-  hook->fails_at = "after";
-  hook->error = Aborted("a task was lost");
-  hook->times = 0;
+  const auto hook = LosesATask(&calls);
   TrainingOptions options = Options({.last_step = 10});
   options.save = {.steps = 4};
   options.wait_for_saves = true;
@@ -351,10 +354,7 @@ TEST_F(TrainingSessionTest, AStepThatIsRunAgainGetsTheFeedsOfItsNewNumber) {
     train = model.step.AssignAdd(Constant(Tensor::Scalar<int64_t>(1)));
   }
   std::vector<std::string> calls;
-  const auto hook = std::make_shared<Recorder>("shaky", &calls);
-  hook->fails_at = "after";
-  hook->error = Aborted("a task was lost");
-  hook->times = 0;
+  const auto hook = LosesATask(&calls);
   TrainingOptions options = Options({.last_step = 8});
   options.save = {.steps = 3};
   options.wait_for_saves = true;

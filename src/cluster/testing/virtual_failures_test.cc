@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <random>
 #include <thread>
 
 #include "base/failpoint.h"
+#include "base/thread_count_test_util.h"
 #include "cluster/testing/cluster_test_util.h"
 #include "cluster/testing/random_cluster_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
@@ -22,14 +22,6 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-size_t NumThreads() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto& entry :
-       std::filesystem::directory_iterator("/proc/self/task"))
-    ++n;
-  return n;
-}
 
 // Waits up to 30 seconds.
 bool Soon(const std::function<bool()>& what) {
