@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "exec/core/drive_queue.h"
+#include "ops/collectives/epoch.h"
 
 namespace sluice::collectives {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 // Joins and epochs that are remembered as over.
 constexpr size_t kOverKept = 65536;
 constexpr size_t kMaxGroups = 65536;
-// The limit on data for calls that have not begun here, and what is counted for
-// a message beside its value.
-constexpr size_t kEarlyBytes = size_t{1} << 30;
-constexpr size_t kMessageBytes = 128;
 
 // Orders "task:2" before "task:10".
 bool NaturalLess(std::string_view a, std::string_view b) {
@@ -48,28 +45,11 @@ uint64_t Hash64(uint64_t h, std::string_view s) {
   return h;
 }
 
-size_t BytesOf(const TokenMessage& m) {
-  return kMessageBytes + (m.value.valid() ? m.value.bytes() : 0);
-}
-
-size_t BytesOf(const Note& n) {
-  return sizeof(Note) + kMessageBytes + n.member.size() + n.description.size() +
-         n.calls.size() * sizeof(n.calls[0]);
-}
-
-std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
-
 // Why a formed group is over when a member that is not in it, or no longer,
 // wants to form it.
 Status Changed(int64_t key, const std::string& member) {
   return Aborted(GroupName(key), "expected its members to stay, got '", member,
                  "', which has joined anew");
-}
-
-// Why calls that need more of a member cannot be.
-Status HasLeft(int64_t key, const std::string& member) {
-  return Aborted(GroupName(key), "expected its members to stay, got '", member,
-                 "', whose session was closed");
 }
 
 // `why` names it.
@@ -78,99 +58,7 @@ Status LostATask(int64_t key, const Status& why) {
                 absl::StrCat(GroupName(key), "lost a task: ", why.message()));
 }
 
-Status TooMuch(const std::string& here) {
-  return ResourceExhausted("group: expected at most ", kEarlyBytes,
-                           " bytes for calls that have not begun in ", here,
-                           ", got more");
-}
-
 }  // namespace
-
-// A formed group. Guarded by the lock of the hub, but for what is constant.
-struct Hub::Epoch {
-  struct Turn {
-    uint32_t next = 0;  // The number of the next call.
-    std::shared_ptr<Call> running;
-    bool begun = false;    // Of the running one: it is prepared.
-    uint64_t session = 0;  // The same: of its step.
-    std::map<uint32_t, std::vector<TokenMessage>> early;  // By number.
-  };
-  // Constant.
-  int64_t key = 0;
-  uint64_t id = 0;
-  std::vector<Member> members;  // By rank.
-
-  bool IsLocal(int64_t rank) const {
-    return members[static_cast<size_t>(rank)].peer == kHere;
-  }
-
-  bool dead = false;
-  Status why;
-  uint64_t lost = 0;                                 // As in Note.
-  std::map<std::pair<uint32_t, int>, Turn> turns;    // By instance and rank.
-  std::map<std::pair<uint32_t, int>, Note> records;  // The same.
-  // By rank of this task: the open sessions whose steps have taken part.
-  std::map<int, std::set<uint64_t>> sessions;
-  // By rank: the members that have left, and their calls by instance.
-  std::map<int, std::map<uint32_t, uint32_t>> left;
-  // Of what peers have sent: records, and data in turns[].early.
-  size_t early_bytes = 0;
-
-  // No member of this task does anything in it.
-  bool idle() const {
-    return std::none_of(turns.begin(), turns.end(), [](const auto& t) {
-      return t.second.running != nullptr;
-    });
-  }
-};
-
-// The groups that a step takes part in; lives as long as the step. Its state is
-// guarded by the lock of the hub.
-class StepUse final : public Resource,
-                      public std::enable_shared_from_this<StepUse> {
- public:
-  StepUse(std::shared_ptr<Hub> hub, uint64_t session_of_step)
-      : session(session_of_step), hub_(std::move(hub)) {}
-  ~StepUse() override {
-    if (cancellation_ != nullptr && callback_ >= 0)
-      cancellation_->Deregister(callback_);
-  }
-  std::string TypeName() const override { return "CollectiveStep"; }
-
-  // The callback has been called: the Cancellation may be gone before this.
-  void Unwatch() {
-    std::lock_guard<std::mutex> lock(watch_mu_);
-    cancellation_ = nullptr;
-  }
-  // Watches for the cancellation of the step.
-  void Watch(Cancellation* cancellation) {
-    std::lock_guard<std::mutex> lock(watch_mu_);
-    if (cancellation_ != nullptr || cancellation == nullptr) return;
-    cancellation_ = cancellation;
-    callback_ =
-        cancellation->Register([weak = weak_from_this(), hub = hub_.get()] {
-          if (const auto use = weak.lock()) hub->OnStepCancelled(use);
-        });
-    if (callback_ < 0) cancelled_at_once_ = true;
-  }
-  bool cancelled_at_once() {
-    std::lock_guard<std::mutex> lock(watch_mu_);
-    return cancelled_at_once_;
-  }
-
-  const uint64_t session;
-  bool cancelled = false;
-  std::map<int64_t, std::shared_ptr<Hub::Epoch>> epochs;  // By group.
-  std::set<std::pair<int64_t, std::string>> members;      // Group and name.
-  std::vector<std::weak_ptr<Call>> calls;
-
- private:
-  const std::shared_ptr<Hub> hub_;
-  std::mutex watch_mu_;
-  Cancellation* cancellation_ = nullptr;  // GUARDED_BY(watch_mu_)
-  int64_t callback_ = -1;                 // GUARDED_BY(watch_mu_)
-  bool cancelled_at_once_ = false;        // GUARDED_BY(watch_mu_)
-};
 
 Hub::Hub(std::unique_ptr<Network> network)
     : network_(std::move(network)), random_([] {
@@ -436,203 +324,6 @@ void Hub::TryForm(int64_t key, Later* later) {
     Deliver(epoch, from, std::move(message), later);
 }
 
-void Hub::Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
-               Later* later) {
-  waiting.use->epochs[epoch->key] = epoch;
-  Launch(waiting, epoch, later);
-}
-
-void Hub::Launch(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
-                 Later* later) {
-  const std::shared_ptr<Call>& call = waiting.call;
-  const CallSpec& spec = call->spec();
-  const std::string name = NameOfMember(spec);
-  if (epoch->dead) {
-    Told(waiting.use->session, epoch->key, name, epoch->lost);
-    later->fail.emplace_back(call, epoch->why);
-    return;
-  }
-  // (A step may use a group once with one member or size, then with another.)
-  const auto& all = epoch->members;
-  const auto me = std::find_if(all.begin(), all.end(), [&](const Member& m) {
-    return m.name == name && m.peer == kHere;
-  });
-  if (me == all.end() || static_cast<int64_t>(all.size()) != spec.size) {
-    const Status why = InvalidArgument(
-        GroupName(spec.group), "expected one of its ", all.size(),
-        " members, got '", name, "' with group size ", spec.size);
-    later->fail.emplace_back(call, why);
-    Kill(epoch, why, true, later);
-    return Reported(epoch->key, name, waiting.use->session);
-  }
-  const int rank = static_cast<int>(me - all.begin());
-  epoch->sessions[rank].insert(waiting.use->session);
-  if (!epoch->left.empty()) Owe(*epoch, rank);
-  const auto instance = static_cast<uint32_t>(spec.instance);
-  Epoch::Turn& turn = epoch->turns[{instance, rank}];
-  if (const Status gone = NeedsOneWhoLeft(*epoch, instance, turn.next);
-      !gone.ok()) {
-    later->fail.emplace_back(call, gone);
-    Kill(epoch, gone, true, later);
-    return Reported(epoch->key, name, waiting.use->session);
-  }
-  if (turn.running != nullptr) {
-    const Status why = InvalidArgument(
-        GroupName(spec.group), "expected member '", name, "' to run instance ",
-        spec.instance,
-        " once at a time, got it again (in two nodes, or in two steps)");
-    later->fail.emplace_back(call, why);
-    return Kill(epoch, why, true, later);
-  }
-  turn.running = call;
-  turn.begun = false;
-  turn.session = waiting.use->session;
-  const uint32_t number = turn.next++;
-  Note note;
-  note.kind = Note::Kind::kCall;
-  note.group = spec.group;
-  note.epoch = epoch->id;
-  note.rank = rank;
-  note.instance = spec.instance;
-  note.call = number;
-  note.hash = call->hash();
-  note.root = spec.root;
-  note.description = call->description();
-  const auto known = epoch->records.find({instance, rank});
-  if (known == epoch->records.end() || known->second.hash != note.hash ||
-      known->second.root != note.root) {
-    for (const Member& m : epoch->members)
-      if (m.peer != kHere) later->notes.emplace_back(m.peer, note);
-    Record(epoch, note, later);
-  }
-  if (!epoch->dead) TryBegin(epoch, instance, rank, later);
-}
-
-Status Hub::Mismatch(const Epoch& epoch, const Call& call, int other) const {
-  const auto known =
-      epoch.records.find({static_cast<uint32_t>(call.spec().instance), other});
-  return InvalidArgument(
-      GroupName(epoch.key), "instance ", call.spec().instance,
-      ": expected the same of all members, got ", call.description(), " in '",
-      NameOfMember(call.spec()), "' and ",
-      known == epoch.records.end() ? "another operation"
-                                   : known->second.description,
-      " in '", epoch.members[static_cast<size_t>(other)].name, "'");
-}
-
-void Hub::Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
-                 Later* later) {
-  const auto instance = static_cast<uint32_t>(note.instance);
-  const int rank = static_cast<int>(note.rank);
-  Note& record = epoch->records[{instance, rank}];
-  if (!epoch->IsLocal(rank)) {
-    const size_t before = record.epoch == 0 ? 0 : BytesOf(record);
-    const size_t bytes = BytesOf(note);
-    if (early_bytes_ - before + bytes > kEarlyBytes)
-      return Kill(epoch, TooMuch(Here()), true, later);
-    early_bytes_ += bytes - before;
-    epoch->early_bytes += bytes - before;
-  }
-  record = note;
-  const int n = static_cast<int>(epoch->members.size());
-  for (int r = 0; r < n && !epoch->dead; ++r) {
-    const auto turn = epoch->turns.find({instance, r});
-    if (turn == epoch->turns.end() || turn->second.running == nullptr) continue;
-    const Call& call = *turn->second.running;
-    if (turn->second.next - 1 == note.call && call.hash() != note.hash)
-      return Kill(epoch, Mismatch(*epoch, call, rank), true, later);
-    if (!turn->second.begun && r != rank) TryBegin(epoch, instance, r, later);
-  }
-}
-
-void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
-                   int rank, Later* later) {
-  Epoch::Turn& turn = epoch->turns[{instance, rank}];
-  const std::shared_ptr<Call> call = turn.running;
-  const CallSpec& spec = call->spec();
-  const uint32_t number = turn.next - 1;
-  const int n = static_cast<int>(epoch->members.size());
-  int root = -1, records = 0;
-  for (int r = 0; r < n; ++r) {
-    const auto known = epoch->records.find({instance, r});
-    if (known == epoch->records.end()) continue;
-    ++records;
-    const Note& note = known->second;
-    if (note.call == number && note.hash != call->hash())
-      return Kill(epoch, Mismatch(*epoch, *call, r), true, later);
-    if (!note.root) continue;
-    if (root >= 0)
-      return Kill(epoch,
-                  InvalidArgument(
-                      GroupName(epoch->key), "instance ", instance,
-                      ": expected one member that sends, got '",
-                      epoch->members[static_cast<size_t>(root)].name, "' and '",
-                      epoch->members[static_cast<size_t>(r)].name, "'"),
-                  true, later);
-    root = r;
-  }
-  if (spec.operation == Operation::kBroadcast && root < 0) {
-    if (records == n)
-      Kill(epoch,
-           InvalidArgument(GroupName(epoch->key), "instance ", instance,
-                           ": expected one member that sends, got none"),
-           true, later);
-    return;  // Until the root is known.
-  }
-  turn.begun = true;
-  call->Prepare(rank, n, std::max(root, 0), number,
-                [hub = shared_from_this(), epoch](std::vector<Outgoing>* out) {
-                  hub->Send(epoch, out);
-                });
-  later->begin.emplace_back(epoch, call);
-  const auto early = turn.early.find(number);
-  if (early == turn.early.end()) return;
-  std::vector<TokenMessage> messages = std::move(early->second);
-  turn.early.erase(early);
-  for (TokenMessage& m : messages) {
-    const DataKey key = DataKey::Of(m.tag);
-    if (!epoch->IsLocal(key.from)) {
-      epoch->early_bytes -= BytesOf(m);
-      early_bytes_ -= BytesOf(m);
-    }
-    if (m.edge != call->hash())
-      return Kill(epoch, Mismatch(*epoch, *call, static_cast<int>(key.from)),
-                  true, later);
-    later->arrivals.push_back({epoch, call, key, std::move(m.value)});
-  }
-}
-
-void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
-                  TokenMessage message, Later* later) {
-  if (epoch->dead || !message.value.valid()) return;
-  const DataKey key = DataKey::Of(message.tag);
-  const auto n = static_cast<uint32_t>(epoch->members.size());
-  // (What no member sends is ignored.)
-  if (key.to >= n || key.from >= n || epoch->members[key.to].peer != kHere ||
-      epoch->members[key.from].incarnation != incarnation)
-    return;
-  Epoch::Turn& turn = epoch->turns[{key.instance, static_cast<int>(key.to)}];
-  const bool current = turn.running != nullptr && key.call == turn.next - 1;
-  if (current && turn.begun) {
-    if (message.edge != turn.running->hash())
-      return Kill(epoch,
-                  Mismatch(*epoch, *turn.running, static_cast<int>(key.from)),
-                  true, later);
-    later->arrivals.push_back(
-        {epoch, turn.running, key, std::move(message.value)});
-    return;
-  }
-  if (!current && key.call < turn.next) return;
-  if (!epoch->IsLocal(key.from)) {
-    const size_t bytes = BytesOf(message);
-    if (early_bytes_ + bytes > kEarlyBytes)
-      return Kill(epoch, TooMuch(Here()), true, later);
-    early_bytes_ += bytes;
-    epoch->early_bytes += bytes;
-  }
-  turn.early[key.call].push_back(std::move(message));
-}
-
 void Hub::Void(uint64_t nonce) {
   if (nonce == 0 || !over_.insert(nonce).second) return;
   over_order_.push_back(nonce);
@@ -640,53 +331,6 @@ void Hub::Void(uint64_t nonce) {
     over_.erase(over_order_.front());
     over_order_.pop_front();
   }
-}
-
-void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
-               Later* later, bool changed, uint64_t lost) {
-  if (epoch->dead) return;
-  epoch->dead = true;
-  epoch->why = why;
-  epoch->lost = lost;
-  epochs_.erase(epoch->id);
-  Void(epoch->id);
-  Group& group = groups_[epoch->key];
-  if (group.live == epoch) group.live = nullptr;
-  Note note;
-  note.kind = Note::Kind::kAbort;
-  note.group = epoch->key;
-  note.epoch = epoch->id;
-  note.why = why;
-  note.changed = changed;
-  note.lost = lost;
-  for (const Member& m : epoch->members) {
-    Void(m.nonce);
-    note.nonces.push_back(m.nonce);
-  }
-  if (!changed)
-    for (const auto& [rank, sessions] : epoch->sessions)
-      if (!sessions.empty())
-        group.owed[epoch->members[static_cast<size_t>(rank)].name] = {why, lost,
-                                                                      sessions};
-  for (auto& [at, turn] : epoch->turns) {
-    if (turn.running == nullptr) continue;
-    const std::string& name =
-        epoch->members[static_cast<size_t>(at.second)].name;
-    // (One that has done its part but not yet called Finish does not report
-    // it.)
-    bool ended = false;
-    if (turn.running->Fail(why, &ended)) {
-      Reported(epoch->key, name, turn.session);
-      Told(turn.session, epoch->key, name, lost);
-    }
-    if (ended) later->complete.push_back(std::move(turn.running));
-  }
-  epoch->turns.clear();
-  epoch->records.clear();
-  epoch->sessions.clear();
-  early_bytes_ -= epoch->early_bytes;
-  epoch->early_bytes = 0;
-  if (tell) TellAll(note, later);
 }
 
 void Hub::GiveUp(int64_t key, const Status& why, bool all, Later* later) {
@@ -779,88 +423,6 @@ void Hub::CloseSession(uint64_t session) {
     }
   }
   Do(std::move(later));
-}
-
-void Hub::Leave(const std::shared_ptr<Epoch>& epoch, int rank,
-                const std::vector<std::pair<uint32_t, uint32_t>>& calls,
-                Later* later) {
-  if (epoch->dead || epoch->left.contains(rank)) return;
-  epoch->left[rank].insert(calls.begin(), calls.end());
-  Group& group = groups_[epoch->key];
-  if (group.live == epoch) group.live = nullptr;
-  for (const auto& [other, sessions] : epoch->sessions) Owe(*epoch, other);
-  for (const auto& [at, turn] : epoch->turns)
-    if (turn.running != nullptr)
-      if (const Status gone = NeedsOneWhoLeft(*epoch, at.first, turn.next - 1);
-          !gone.ok())
-        return Kill(epoch, gone, true, later);
-  EndIfLeft(epoch, later);
-}
-
-void Hub::Owe(const Epoch& epoch, int rank) {
-  const auto name = [&](int r) -> const std::string& {
-    return epoch.members[static_cast<size_t>(r)].name;
-  };
-  const std::set<uint64_t>& sessions = epoch.sessions.find(rank)->second;
-  if (!sessions.empty())
-    groups_[epoch.key].owed[name(rank)] = {
-        HasLeft(epoch.key, name(epoch.left.begin()->first)), 0, sessions};
-}
-
-void Hub::Reported(int64_t key, const std::string& member, uint64_t session) {
-  auto& all = groups_[key].owed;
-  const auto owed = all.find(member);
-  if (owed == all.end()) return;
-  owed->second.sessions.erase(session);
-  if (owed->second.sessions.empty()) all.erase(owed);
-}
-
-bool Hub::MayEnter(const Epoch& epoch, const std::string& member,
-                   const Waiting& waiting) {
-  const CallSpec& spec = waiting.call->spec();
-  const auto& all = epoch.members;
-  const auto me = std::find_if(all.begin(), all.end(), [&](const Member& m) {
-    return m.name == member && m.peer == kHere;
-  });
-  if (me == all.end() || static_cast<int64_t>(all.size()) != spec.size)
-    return false;
-  const int rank = static_cast<int>(me - all.begin());
-  const auto sessions = epoch.sessions.find(rank);
-  if (epoch.left.contains(rank) || sessions == epoch.sessions.end() ||
-      !sessions->second.contains(waiting.use->session))
-    return false;
-  const auto instance = static_cast<uint32_t>(spec.instance);
-  const auto turn = epoch.turns.find({instance, rank});
-  return NeedsOneWhoLeft(epoch, instance,
-                         turn == epoch.turns.end() ? 0 : turn->second.next)
-      .ok();
-}
-
-void Hub::EndIfLeft(const std::shared_ptr<Epoch>& epoch, Later* later) {
-  if (epoch->dead || epoch->left.empty() || !epoch->idle()) return;
-  const auto& [first, calls] = *epoch->left.begin();
-  for (size_t r = 0; r < epoch->members.size(); ++r) {
-    const int rank = static_cast<int>(r);
-    if (!epoch->IsLocal(rank) || epoch->left.contains(rank)) continue;
-    for (const auto& [instance, made] : calls) {
-      const auto turn = epoch->turns.find({instance, rank});
-      if (turn == epoch->turns.end() || turn->second.next < made) return;
-    }
-  }
-  // (Its members owe the error since it was left.)
-  epoch->sessions.clear();
-  const auto rank = static_cast<size_t>(first);
-  Kill(epoch, HasLeft(epoch->key, epoch->members[rank].name), false, later);
-}
-
-Status Hub::NeedsOneWhoLeft(const Epoch& epoch, uint32_t instance,
-                            uint32_t number) {
-  for (const auto& [rank, calls] : epoch.left) {
-    const auto made = calls.find(instance);
-    if (made == calls.end() || number >= made->second)
-      return HasLeft(epoch.key, epoch.members[static_cast<size_t>(rank)].name);
-  }
-  return OkStatus();
 }
 
 void Hub::Told(uint64_t session, int64_t key, const std::string& member,
@@ -1163,56 +725,6 @@ size_t Hub::num_waiting() {
     for (const auto& [at, turn] : epoch->turns)
       n += turn.running != nullptr ? 1 : 0;
   return n;
-}
-
-void Hub::Send(const std::shared_ptr<Epoch>& epoch,
-               std::vector<Outgoing>* out) {
-  Later later;
-  std::map<Peer, std::vector<TokenMessage>> remote;
-  {
-    std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
-    for (Outgoing& o : *out) {
-      const Peer peer = epoch->members[static_cast<size_t>(o.to)].peer;
-      if (peer != kHere) {
-        remote[peer].push_back(std::move(o.message));
-        continue;
-      }
-      if (!lock.owns_lock()) lock.lock();
-      Deliver(epoch, 0, std::move(o.message), &later);
-    }
-  }
-  for (auto& [peer, messages] : remote) {
-    const Status sent = network_->SendTokens(peer, epoch->id, messages);
-    if (sent.ok()) continue;
-    std::lock_guard<std::mutex> lock(mu_);
-    NoticeLost({&peer, 1}, &later);
-    Kill(epoch,
-         Status(sent.code(),
-                absl::StrCat(GroupName(epoch->key), sent.message())),
-         true, &later);
-  }
-  Do(std::move(later));
-}
-
-void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
-                 const std::shared_ptr<Call>& call) {
-  Later later;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    const auto turn = epoch->turns.find(
-        {static_cast<uint32_t>(call->spec().instance), call->rank()});
-    if (turn != epoch->turns.end() && turn->second.running == call)
-      turn->second.running = nullptr;
-    if (!call->status().ok())
-      Kill(
-          epoch,
-          Status(call->status().code(),
-                 absl::StrCat(GroupName(epoch->key), call->status().message())),
-          true, &later);
-    EndIfLeft(epoch, &later);
-  }
-  call->Complete();
-  Do(std::move(later));
 }
 
 void Hub::Do(Later later) {
