@@ -1,5 +1,6 @@
 // Powers of floats, and of half and bfloat16 through float: computed in double,
 // so that the errors that exp2 magnifies are below the precision of float.
+// Powers of doubles are the C library's, except of a few exponents.
 #include <cmath>
 #include <limits>
 
@@ -125,6 +126,45 @@ HWY_INLINE V Pow(D d, V x, V y) {
   return Signed(d, x, y, r);
 }
 
+// x to one of the exponents that are products, for all elements. False for
+// another one.
+template <typename T>
+bool PowByProducts(const T* a, T exponent, T* out, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const auto set = [&](auto power) HWY_ATTR {
+    ForVectors(d, n, [&](int64_t i, auto load, auto store) HWY_ATTR {
+      store(power(load(a + i)), out + i);
+    });
+    return true;
+  };
+  if (exponent == T(2))
+    return set([](auto x) HWY_ATTR { return hn::Mul(x, x); });
+  if (exponent == T(1)) return set([](auto x) HWY_ATTR { return x; });
+  if (exponent == T(3))
+    return set([](auto x) HWY_ATTR { return hn::Mul(hn::Mul(x, x), x); });
+  if (exponent == T(-1)) {
+    const auto one = hn::Set(d, T(1));
+    return set([one](auto x) HWY_ATTR { return hn::Div(one, x); });
+  }
+  return false;
+}
+
+bool PowDouble(Operands mode, const void* pa, const void* pb, void* po,
+               int64_t n) {
+  const double* a = static_cast<const double*>(pa);
+  const double* b = static_cast<const double*>(pb);
+  double* out = static_cast<double*>(po);
+  if (n == 0) return true;
+  // A scalar operand is read before anything is written.
+  const double a0 = *a, b0 = *b;
+  if (mode == Operands::kVectorScalar && PowByProducts(a, b0, out, n))
+    return true;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = std::pow(mode == Operands::kScalarVector ? a0 : a[i],
+                      mode == Operands::kVectorScalar ? b0 : b[i]);
+  return true;
+}
+
 bool PowFloat(Operands mode, const void* pa, const void* pb, void* po,
               int64_t n) {
   const hn::ScalableTag<float> d;
@@ -132,6 +172,8 @@ bool PowFloat(Operands mode, const void* pa, const void* pb, void* po,
   const float* b = static_cast<const float*>(pb);
   float* out = static_cast<float*>(po);
   if (n == 0) return true;
+  if (mode == Operands::kVectorScalar && PowByProducts(a, *b, out, n))
+    return true;
   const auto a0 = hn::Set(d, *a), b0 = hn::Set(d, *b);
   ForVectors(d, n, [&](int64_t i, auto load, auto store) HWY_ATTR {
     store(Pow(d, mode == Operands::kScalarVector ? a0 : load(a + i),
@@ -169,6 +211,8 @@ BinaryFn PowFn(DType t) {
   switch (t) {
     case DType::kFloat:
       return PowFloat;
+    case DType::kDouble:
+      return PowDouble;
     case DType::kHalf:
       return PowVia<half>;
     case DType::kBfloat16:
