@@ -88,11 +88,35 @@ bool GemmSmall(const GemmShape& s, const T* a, const T* b, T* c) {
   return true;
 }
 
+// A row or a column times a matrix of any size, which is read once: without a
+// copy in panels. Returns true if the product is one of these.
+template <typename T>
+bool GemmOfVector(const GemmShape& s, const T* a, const T* b, T* c) {
+  const int64_t grain = std::max<int64_t>(1, kWork / s.k);
+  if (s.n == 1 && s.trans_a == Trans::kNone) {
+    ParallelFor(s.m, grain, [&](int64_t begin, int64_t end) {
+      GemmDots<T>(end - begin, s.k, b, a + begin * s.k, c + begin,
+                  s.accumulate);
+    });
+    return true;
+  }
+  if (s.m != 1) return false;
+  ParallelFor(s.n, grain, [&](int64_t begin, int64_t end) {
+    if (s.trans_b != Trans::kNone)
+      GemmDots<T>(end - begin, s.k, a, b + begin * s.k, c + begin,
+                  s.accumulate);
+    else
+      GemmThin<T>(1, end - begin, s.k, ViewA(s, a), b + begin, s.n, c + begin,
+                  s.n, s.accumulate);
+  });
+  return true;
+}
+
 // Splits c by rows or columns over the threads, each with its own packed
 // product.
 template <typename T>
 void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
-  if (GemmSmall(s, a, b, c)) return;
+  if (GemmSmall(s, a, b, c) || GemmOfVector(s, a, b, c)) return;
   const MatrixView<T> va = ViewA(s, a), vb = ViewB(s, b);
   if (s.m >= s.n) {
     const int64_t grain = std::max<int64_t>(4, kWork / (s.n * s.k));
