@@ -231,7 +231,7 @@ BinaryFn GetBinaryScalar(BinaryOp op, DType t) {
       if (IsComplex(t)) return PickComplex<Pow>(t);
       return t == DType::kDouble ? Loop<Pow, double> : PickInts<Pow>(t);
     case BinaryOp::kAtan2:
-      return PickFloats<Atan2>(t);
+      return t == DType::kDouble ? Loop<Atan2, double> : nullptr;
     case BinaryOp::kNextAfter:
       return wide ? PickFloats<NextAfter>(t) : nullptr;
     case BinaryOp::kXlogy:
