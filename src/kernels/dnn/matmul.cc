@@ -102,11 +102,33 @@ bool GemmSmall(const GemmShape& s, const T* a, const T* b, T* c) {
   return true;
 }
 
+// A row, or a column, times a matrix of any size, which is read once: without a
+// copy in panels. Returns true if the product is one of these.
+template <typename T>
+bool GemmOfVector(const GemmShape& s, const T* a, const T* b, T* c) {
+  if (s.m != 1 && s.n != 1) return false;
+  const bool is_row = s.m == 1;
+  const int64_t n = is_row ? s.n : s.m;
+  const T *const vector = is_row ? a : b, *const matrix = is_row ? b : a;
+  const bool transposed =
+      is_row ? s.trans_b != Trans::kNone : s.trans_a == Trans::kNone;
+  ParallelFor(n, std::max<int64_t>(1, kWork / s.k),
+              [&](int64_t begin, int64_t end) {
+                if (transposed)
+                  GemmDots<T>(end - begin, s.k, vector, matrix + begin * s.k,
+                              c + begin, s.accumulate);
+                else
+                  GemmThin<T>(1, end - begin, s.k, {vector, s.k, 1},
+                              matrix + begin, n, c + begin, n, s.accumulate);
+              });
+  return true;
+}
+
 // Splits c by rows or columns over the threads, each with its own packed
 // product.
 template <typename T>
 void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
-  if (GemmSmall(s, a, b, c)) return;
+  if (GemmSmall(s, a, b, c) || GemmOfVector(s, a, b, c)) return;
   const MatrixView<T> va = ViewA(s, a), vb = ViewB(s, b);
   if (s.m >= s.n) {
     const int64_t grain = std::max<int64_t>(4, kWork / (s.n * s.k));

@@ -258,7 +258,7 @@ BinaryFn GetBinaryScalar(BinaryOp op, DType t) {
     case BinaryOp::kPow:
       return IsComplex(t) ? PickComplex<Pow>(t) : PickInts<Pow>(t);
     case BinaryOp::kAtan2:
-      return PickFloats<Atan2>(t);
+      return t == DType::kDouble ? Loop<Atan2, double> : nullptr;
     case BinaryOp::kNextAfter:
       return wide ? PickFloats<NextAfter>(t) : nullptr;
     case BinaryOp::kXlogy:
