@@ -381,10 +381,12 @@ class InTopK {
                     int64_t k) {
     if (target < 0 || target >= classes || !std::isfinite(row[target]))
       return false;
+    // (The rest of the row matters only while fewer than k are better: an
+    // infinity or NaN there makes the answer no, too.)
     int64_t better = 0;
     for (int64_t c = 0; c < classes; ++c) {
       if (!std::isfinite(row[c])) return false;
-      if (row[c] > row[target]) ++better;
+      if (row[c] > row[target] && ++better >= k) return false;
     }
     return better < k;
   }
