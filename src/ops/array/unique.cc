@@ -440,8 +440,10 @@ Status UnravelIndexKernel(KernelContext& ctx) {
   for (int64_t d : dims) {
     if (d <= 0) return InvalidArgument("dims: expected sizes > 0, got ", d);
     size = MultiplyOrNegative(size, d);
-    if (size < 0)
-      return InvalidArgument("dims: expected fewer than 2^63 elements");
+    if (size < 0 || (indices.dtype() == DType::kInt32 && size > INT32_MAX))
+      return InvalidArgument("dims: expected a product that ",
+                             DTypeName(indices.dtype()),
+                             " can hold, got at least ", dims[0], " * ...");
   }
   const int64_t n = indices.num_elements();
   const auto rank = static_cast<int64_t>(dims.size());

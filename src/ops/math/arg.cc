@@ -50,6 +50,9 @@ using ArgFn = bool (*)(DType, DType, int64_t, int64_t, int64_t, const void*,
 template <ArgFn F>
 Status RunArg(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
+  if (ctx.input(1).rank() != 0)
+    return InvalidArgument("dimension: expected a scalar, got shape ",
+                           ctx.input(1).shape().ToString());
   SLUICE_ASSIGN_OR_RETURN(const int64_t value,
                           ScalarInput(ctx, 1, "dimension"));
   SLUICE_ASSIGN_OR_RETURN(const int axis, CanonicalAxis(value, x.rank()));

@@ -59,12 +59,34 @@ TEST(Binary, IntegersDivideLikeTensorFlow) {
   ExpectOp<int32_t>("FloorMod", xy, {}, Shape({4}), {1, 1, -1, -1});
   ExpectOp<int32_t>("TruncateMod", xy, {}, Shape({4}), {-1, 1, -1, 1});
   ExpectOp<int32_t>("Div", xy, {}, Shape({4}), {-3, 3, 3, -3});
-  for (const char* op : {"Div", "FloorDiv", "FloorMod", "TruncateDiv"}) {
+  for (const char* op : {"Div", "FloorDiv", "FloorMod", "Mod"}) {
     ExpectInvalid(op, {Ints({1, 2}), Ints({1, 0})}, {},
                   "Integer division by zero");
     ExpectInvalid(op, {Tensor::Scalar<int32_t>(1), Tensor::Scalar<int32_t>(0)},
                   {}, "Integer division by zero");
   }
+  for (const char* op : {"TruncateDiv", "TruncateMod"}) {
+    EXPECT_EQ(RunOp(op, {Ints({1, 2}), Ints({1, 0})}).status().code(),
+              StatusCode::kInternal);
+    EXPECT_EQ(
+        RunOp(op, {Tensor::Scalar<int32_t>(1), Tensor::Scalar<int32_t>(0)})
+            .status()
+            .code(),
+        StatusCode::kInternal);
+  }
+}
+
+// As in TensorFlow: a graph with them can be built.
+TEST(Segment, SizesAreComparedWhenTheOpRuns) {
+  Graph g;
+  WithGraph use(g);
+  const Output ids = Constant(Ints({0, 1}));
+  for (const char* op : {"SegmentSum", "SegmentMean", "SegmentMax"})
+    EXPECT_TRUE(
+        Build(op, {Constant(Tensor::Vector<float>({1, 2, 3})), ids}).valid());
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  ExpectInvalid("SegmentSum", {Tensor::Vector<float>({1, 2, 3}), Ints({0, 1})},
+                {}, "segment_ids");
 }
 
 TEST(Binary, IntegersWrapAround) {

@@ -201,9 +201,9 @@ KernelMaker MakeSorted() {
 
 Status SortedShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape data, c.WithRankAtLeast(0, 1));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape ids, c.WithRank(1, 1));
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   if (!data.rank_known()) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(MergeDim(data.dim(0), ids.dim(0)).status());
+  // (As in TensorFlow, sizes are compared only when the op runs.)
   data.set_dim(0, -1);
   c.set_output(0, std::move(data));
   return OkStatus();
