@@ -146,9 +146,11 @@ void CheckUnique(int64_t n, int64_t distinct) {
   const auto plain = RunRecorded("Unique", {x});
   ASSERT_TRUE(got.ok() && plain.ok()) << got.status() << plain.status();
   ASSERT_EQ((*got)[0].num_elements(), std::ssize(values));
-  EXPECT_EQ(
-      std::memcmp((*got)[0].raw(), values.data(), values.size() * sizeof(T)),
-      0);
+  if (!values.empty()) {
+    EXPECT_EQ(
+        std::memcmp((*got)[0].raw(), values.data(), values.size() * sizeof(T)),
+        0);
+  }
   for (const auto& [tensor, want] :
        {std::pair(&(*got)[1], &places), std::pair(&(*got)[2], &counts),
         std::pair(&(*plain)[1], &places)}) {
