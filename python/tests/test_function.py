@@ -650,3 +650,40 @@ def test_functions_know_shapes_of_captured_variables():
     told = definition.arg_attr[0].attr  # TensorFlow's attributes.
     assert list(told["_handle_dtypes"].list.type) == [1]
     assert [d.size for d in told["_handle_shapes"].list.shape[0].dim] == [3, 2]
+
+
+def test_gradients_may_pass_through():
+    x = tf.constant([0.2, 1.7])
+    y = tf.grad_pass_through(tf.round)(x) * 3.0
+    v = tf.Variable(1.0, use_resource=True)
+    z = tf.constant(3.0)
+    assigned = tf.grad_pass_through(v.assign)(z ** 2)
+    np.testing.assert_array_equal(
+        run([y, tf.gradients(y, x)[0]]), [[0, 6], [3, 3]])
+    assert run([assigned, tf.gradients(assigned, z)[0]]) == [9, 6]
+    inside = tf.function(lambda a: tf.grad_pass_through(tf.floor)(a) * a)(x)
+    np.testing.assert_allclose(run(tf.gradients(inside, x)[0]), [0.2, 2.7])
+
+
+@pytest.mark.parametrize("in_function, resource", [
+    (False, True), (False, False), (True, True)])
+def test_gradients_may_compute_their_function_again(in_function, resource):
+    ran = []
+
+    @tf.recompute_grad
+    def layer(x):
+        ran.append(x)
+        w = tf.get_variable("w", [2], use_resource=resource,
+                            initializer=tf.constant_initializer([2.0, 3.0]))
+        return tf.sin(x * w)
+
+    x = tf.constant([0.3, 0.5])
+    with tf.variable_scope("layer"):
+        y = (tf.function(layer) if in_function else layer)(x)
+    w, = tf.trainable_variables()
+    grads = tf.gradients(y, [x, w])
+    assert len(ran) == 2
+    cos = np.cos([0.6, 1.5])
+    np.testing.assert_allclose(run(grads), [cos * [2, 3], cos * [0.3, 0.5]],
+                               rtol=1e-6)
+    assert w.op.name == "layer/w"

@@ -250,6 +250,10 @@ class _DefinedFunction:
         for all shapes so far. A function that is declared, whose calls within
         may have other shapes, is made for the given `input_shapes` or for any.
         """
+        if self._grad_func is not None and self._python_grad_func is not None:
+            raise ValueError(f"Gradient defined twice for function "
+                             f"{self._label()}: expected grad_func or "
+                             f"python_grad_func, got both")
         known = []
         for where in (graph, graphs._outermost(graph)):
             known += [i for i in where._defined.get(self, ())
