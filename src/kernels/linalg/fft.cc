@@ -784,7 +784,8 @@ void ForGroups(int64_t n, FftKind kind, int64_t blocks, int64_t lines,
       std::max<int64_t>(1, kElementsPerThread / (n * loops.lanes));
   ParallelFor(blocks * groups, grain, [&](int64_t first, int64_t last) {
     // (Aligned to a line of the cache, and not set to zeros.)
-    const int64_t size = 4 * FftWorkSize(*plan) * (lines > 2 ? loops.lanes : 1);
+    const int64_t together = full > 0 || rest > 2 ? loops.lanes : 1;
+    const int64_t size = 4 * FftWorkSize(*plan) * together;
     const auto memory =
         std::make_unique_for_overwrite<T[]>(static_cast<size_t>(size + 16));
     T* work = memory.get();

@@ -24,9 +24,7 @@ struct UnaryState {
 struct BinaryState {
   simd::BinaryKernel kernel;
   DType out;
-  // If the kernel returns false.
-  const char* failure;
-  StatusCode failure_code = StatusCode::kInvalidArgument;
+  const char* failure;  // The reason if the kernel returns false.
 };
 
 absl::Span<const int64_t> SpanOf(const Shape& s) {
@@ -57,9 +55,7 @@ bool UnaryScalar(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
   return true;
 }
 
-Status Failure(const BinaryState& s) {
-  return Status(s.failure_code, s.failure);
-}
+Status Failure(const BinaryState& s) { return InvalidArgument(s.failure); }
 
 Status RunEqualShapes(KernelContext& ctx, const BinaryState& s) {
   const void* a = ctx.input(0).raw();
@@ -321,9 +317,6 @@ Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
   s->out = n.output_type(0);
   if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
   s->failure = FailureOf(op);
-  // (TensorFlow's codes.)
-  if (n.op_name() == "TruncateDiv" || n.op_name() == "TruncateMod")
-    s->failure_code = StatusCode::kInternal;
   // Registers hold elements of up to eight bytes.
   if (s->kernel.in_size > 8 || s->kernel.out_size > 8) k->scalar = nullptr;
   k->state = std::move(s);
