@@ -215,7 +215,7 @@ def test_elements_of_one_component_may_have_the_same_key(run):
     barrier = barriers.Barrier([tf.float32], [[]])
     run(barrier.insert_many(0, ["a", "b", "a"], [1.0, 2.0, 3.0]))
     _, keys, values = barrier.take_many(3)
-    assert list(run([keys, values])[1]) == [1, 2, 3]
+    assert run([keys, values])[1][0].tolist() == [1, 2, 3]
 
 
 def test_barriers_assemble_components(run):
