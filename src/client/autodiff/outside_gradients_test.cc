@@ -118,5 +118,23 @@ TEST_F(OutsideGradientTest, StopsWhereToldAndReportsWhatIsUnconnected) {
             0);
 }
 
+TEST_F(OutsideGradientTest, BodiesRefuseOuterControlInputs) {
+  const Output y = ops::Sin(x_);
+  for (const bool in_branch : {false, true}) {
+    graph_.ClearErrors();
+    InFunction([&] {
+      const auto build = [&] {
+        const ControlDependencies after({y.node});
+        return ops::Identity(Constant(1.0));
+      };
+      return in_branch ? Cond(Constant(true), build, [] { return 2.0f; })
+                       : build();
+    });
+    EXPECT_THAT(std::string(graph_.status().message()),
+                HasSubstr("control input: expected a node of this graph, got "
+                          "node 'Sin' (Sin)"));
+  }
+}
+
 }  // namespace
 }  // namespace sluice
