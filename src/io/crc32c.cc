@@ -81,18 +81,30 @@ uint64_t Load(const char* p) {
   return word;
 }
 
-// The checksum of what was folded into 16 bytes and of the three parts after
-// it, each of as many bytes as the table has zeros.
-__attribute__((target("sse4.2"))) inline uint64_t Joined(
-    const ZeroTables& zeros, __m128i folded, uint64_t first, uint64_t second,
-    uint64_t third) {
-  uint64_t crc =
-      _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(folded)));
-  crc = _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(folded, 1)));
-  crc = AppendZeros(zeros, crc) ^ first;
-  crc = AppendZeros(zeros, crc) ^ second;
-  return AppendZeros(zeros, crc) ^ third;
-}
+// Checksums of the three parts that follow what is folded, of kBytes each.
+template <size_t kBytes>
+struct Streams {
+  uint64_t first = 0, second = 0, third = 0;
+
+  // The next eight bytes of each; `at`: those of the first.
+  __attribute__((always_inline, target("sse4.2"))) void Take(const char* at) {
+    first = _mm_crc32_u64(first, Load(at));
+    second = _mm_crc32_u64(second, Load(at + kBytes));
+    third = _mm_crc32_u64(third, Load(at + 2 * kBytes));
+  }
+  // The checksum of the 16 bytes that stand for what was folded, and of these.
+  __attribute__((always_inline, target("sse4.2"))) uint64_t After(
+      __m128i folded) const {
+    const ZeroTables& zeros = Zeros<kBytes>();
+    uint64_t crc =
+        _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(folded)));
+    crc =
+        _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(folded, 1)));
+    crc = AppendZeros(zeros, crc) ^ first;
+    crc = AppendZeros(zeros, crc) ^ second;
+    return AppendZeros(zeros, crc) ^ third;
+  }
+};
 
 // Processors that also multiply polynomials without carry have two units that
 // can compute checksums at the same time. Of each block the first part,
@@ -137,25 +149,18 @@ template <size_t kTurns>
 SLUICE_NARROW_FOLDS uint64_t CrcOfNarrow(const char** bytes, size_t* size,
                                          uint64_t crc) {
   constexpr size_t kStream = NarrowStreamBytes(kTurns);
-  const ZeroTables& zeros = Zeros<kStream>();
   const char* p = *bytes;
   for (; *size >= NarrowBytes(kTurns);
        p += NarrowBytes(kTurns), *size -= NarrowBytes(kTurns)) {
     const char* s = p + NarrowFoldedBytes(kTurns);
-    uint64_t first = 0, second = 0, third = 0;
-    const auto take = [&](size_t i)
-        __attribute__((always_inline, target("sse4.2"))) {
-      first = _mm_crc32_u64(first, Load(s + i));
-      second = _mm_crc32_u64(second, Load(s + kStream + i));
-      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
-    };
+    Streams<kStream> streams;
     __m128i a = _mm_xor_si128(LoadHalves(p),
                               _mm_cvtsi64_si128(static_cast<int64_t>(crc)));
     __m128i b = LoadHalves(p + 16), c = LoadHalves(p + 32),
             d = LoadHalves(p + 48);
     for (const char* f = p + 64;; f += 64) {
-      take(0);
-      take(8);
+      streams.Take(s + 0);
+      streams.Take(s + 8);
       s += 16;
       if (f == p + NarrowFoldedBytes(kTurns)) break;
       a = MovedOnTo<64>(LoadHalves(f), a);
@@ -167,7 +172,7 @@ SLUICE_NARROW_FOLDS uint64_t CrcOfNarrow(const char** bytes, size_t* size,
     b = MovedOnTo<16>(b, a);
     c = MovedOnTo<16>(c, b);
     const __m128i last = MovedOnTo<16>(d, c);
-    crc = Joined(zeros, last, first, second, third);
+    crc = streams.After(last);
   }
   *bytes = p;
   return crc;
@@ -204,27 +209,20 @@ template <size_t kTurns>
 SLUICE_FOLDS uint64_t CrcOfMixed(const char** bytes, size_t* size,
                                  uint64_t crc) {
   constexpr size_t kStream = StreamBytes(kTurns);
-  const ZeroTables& zeros = Zeros<kStream>();
   const char* p = *bytes;
   for (; *size >= MixedBytes(kTurns);
        p += MixedBytes(kTurns), *size -= MixedBytes(kTurns)) {
     const char* s = p + FoldedBytes(kTurns);
-    uint64_t first = 0, second = 0, third = 0;
-    const auto take = [&](size_t i)
-        __attribute__((always_inline, target("sse4.2"))) {
-      first = _mm_crc32_u64(first, Load(s + i));
-      second = _mm_crc32_u64(second, Load(s + kStream + i));
-      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
-    };
+    Streams<kStream> streams;
     __m256i a = _mm256_xor_si256(
         LoadPairs(p), _mm256_set_epi64x(0, 0, 0, static_cast<int64_t>(crc)));
     __m256i b = LoadPairs(p + 32), c = LoadPairs(p + 64), d = LoadPairs(p + 96);
     for (const char* f = p + 128;; f += 128) {
-      take(0);
-      take(8);
-      take(16);
-      take(24);
-      take(32);
+      streams.Take(s + 0);
+      streams.Take(s + 8);
+      streams.Take(s + 16);
+      streams.Take(s + 24);
+      streams.Take(s + 32);
       s += 40;
       if (f == p + FoldedBytes(kTurns)) break;
       a = MovedOnTo(f, a);
@@ -238,7 +236,7 @@ SLUICE_FOLDS uint64_t CrcOfMixed(const char** bytes, size_t* size,
     d = _mm256_xor_si256(d, MovedOn<32>(c));
     const __m128i last = _mm_xor_si128(_mm256_extracti128_si256(d, 1),
                                        _mm256_castsi256_si128(MovedOn<16>(d)));
-    crc = Joined(zeros, last, first, second, third);
+    crc = streams.After(last);
   }
   *bytes = p;
   return crc;
@@ -276,26 +274,19 @@ template <size_t kTurns>
 SLUICE_WIDE_FOLDS uint64_t CrcOfWide(const char** bytes, size_t* size,
                                      uint64_t crc) {
   constexpr size_t kStream = WideStreamBytes(kTurns);
-  const ZeroTables& zeros = Zeros<kStream>();
   const char* p = *bytes;
   for (; *size >= WideBytes(kTurns);
        p += WideBytes(kTurns), *size -= WideBytes(kTurns)) {
     const char* s = p + WideFoldedBytes(kTurns);
-    uint64_t first = 0, second = 0, third = 0;
-    const auto take = [&](size_t i)
-        __attribute__((always_inline, target("sse4.2"))) {
-      first = _mm_crc32_u64(first, Load(s + i));
-      second = _mm_crc32_u64(second, Load(s + kStream + i));
-      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
-    };
+    Streams<kStream> streams;
     __m512i a = _mm512_xor_si512(
         LoadQuad(p),
         _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(crc)));
     __m512i b = LoadQuad(p + 64), c = LoadQuad(p + 128), d = LoadQuad(p + 192);
     for (const char* f = p + 256;; f += 256) {
-      take(0);
-      take(8);
-      take(16);
+      streams.Take(s + 0);
+      streams.Take(s + 8);
+      streams.Take(s + 16);
       s += 24;
       if (f == p + WideFoldedBytes(kTurns)) break;
       a = MovedOnTo<256>(LoadQuad(f), a);
@@ -312,7 +303,7 @@ SLUICE_WIDE_FOLDS uint64_t CrcOfWide(const char** bytes, size_t* size,
     const __m128i last =
         _mm_xor_si128(_mm256_extracti128_si256(pairs, 1),
                       _mm256_castsi256_si128(MovedOn<16>(pairs)));
-    crc = Joined(zeros, last, first, second, third);
+    crc = streams.After(last);
   }
   *bytes = p;
   return crc;
