@@ -15,6 +15,7 @@
 #include "graph/graphdef_op.h"
 #include "graph/op_library.h"
 #include "graph/shape_context.h"
+#include "tensorflow/c/tf_shape.h"
 
 namespace {
 
@@ -39,6 +40,9 @@ struct TF_ShapeHandle {
 };
 struct TF_DimensionHandle {
   int64_t size = -1;
+};
+struct TF_Shape {
+  sluice::PartialShape shape;
 };
 
 using namespace sluice;        // NOLINT
@@ -264,6 +268,16 @@ void TF_OpDefinitionBuilderSetShapeInferenceFunction(
 
 int64_t TF_ShapeInferenceContextNumInputs(TF_ShapeInferenceContext* ctx) {
   return ctx == nullptr ? 0 : ctx->context.num_inputs();
+}
+
+TF_Shape* TF_NewShape(void) { return new TF_Shape; }
+void TF_DeleteShape(TF_Shape* shape) { delete shape; }
+int TF_ShapeDims(const TF_Shape* shape) {
+  return shape != nullptr && shape->shape.rank_known() ? shape->shape.rank()
+                                                       : -1;
+}
+int64_t TF_ShapeDimSize(const TF_Shape* shape, int d) {
+  return d >= 0 && d < TF_ShapeDims(shape) ? shape->shape.dim(d) : -1;
 }
 
 TF_ShapeHandle* TF_NewShapeHandle(void) { return new TF_ShapeHandle; }

@@ -22,6 +22,7 @@
 #include "tensorflow/c/eager/c_api.h"
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
+#include "tensorflow/c/tf_shape.h"
 
 namespace sluice {
 
@@ -41,6 +42,7 @@ class CallWorld : private NativeWorld {
     op_ = TF_NewOpDefinitionBuilder("Fuzzed");
     kernel_ = NewKernel();
     shape_ = TF_NewShapeHandle();
+    unknown_ = TF_NewShape();
     dim_ = TF_NewDimensionHandle();
     TF_Buffer* empty = TF_NewBufferFromString("", 0);
     api_ = TF_NewApiDefMap(empty, status_);
@@ -68,6 +70,7 @@ class CallWorld : private NativeWorld {
     TF_DeleteOpDefinitionBuilder(op_);
     TF_DeleteKernelBuilder(kernel_);
     TF_DeleteShapeHandle(shape_);
+    TF_DeleteShape(unknown_);
     TF_DeleteDimensionHandle(dim_);
     TF_DeleteApiDefMap(api_);
     TFE_DeleteTensorHandle(handle_);
@@ -419,6 +422,10 @@ class CallWorld : private NativeWorld {
   TF_KernelBuilder* Choose(TF_KernelBuilder**) {
     return Handle<TF_KernelBuilder>(kernel_, NewKernel);
   }
+  TF_Shape* Choose(TF_Shape**) {
+    return Handle<TF_Shape>(unknown_, TF_NewShape);
+  }
+  const TF_Shape* Choose(const TF_Shape**) { return unknown_; }
   TF_ShapeHandle* Choose(TF_ShapeHandle**) {
     return Handle<TF_ShapeHandle>(shape_, TF_NewShapeHandle);
   }
@@ -585,6 +592,7 @@ class CallWorld : private NativeWorld {
   }
   static void Own(TF_KernelBuilder* b) { TF_DeleteKernelBuilder(b); }
   static void Own(TF_ShapeHandle* h) { TF_DeleteShapeHandle(h); }
+  static void Own(TF_Shape* s) { TF_DeleteShape(s); }
   static void Own(TF_DimensionHandle* h) { TF_DeleteDimensionHandle(h); }
   static void Own(TFE_ContextOptions* o) { TFE_DeleteContextOptions(o); }
   static void Own(TFE_Context* c) { TFE_DeleteContext(c); }
@@ -650,6 +658,7 @@ class CallWorld : private NativeWorld {
   TF_OpDefinitionBuilder* op_ = nullptr;
   TF_KernelBuilder* kernel_ = nullptr;
   TF_ShapeHandle* shape_ = nullptr;
+  TF_Shape* unknown_ = nullptr;
   TF_DimensionHandle* dim_ = nullptr;
   TF_ApiDefMap* api_ = nullptr;
   TFE_ContextOptions* context_options_ = nullptr;
@@ -675,7 +684,7 @@ constexpr bool TakesContext(R (*)(Args...)) {
           ...);
 }
 
-// All of them.
+// All of functions.inc.
 inline const std::vector<CFunction>& CFunctions() {
   const auto takes_over = [](std::string_view name) {
     return name.starts_with("TF_Delete") || name.starts_with("TFE_Delete") ||
