@@ -25,6 +25,12 @@ cmake -S "$source/tests/package" -B build \
   -DCMAKE_PREFIX_PATH="$work/root/usr" >/dev/null
 cmake --build build >/dev/null
 diff expected.txt <(build/my_program)
+# shellcheck disable=SC2046
+c++ "$source/tests/package/cluster.cc" -o cluster_by_pkg_config \
+  $(pkg-config --cflags --libs sluice_cluster)
+for program in ./cluster_by_pkg_config build/cluster_program; do
+  [[ $($program) == "float[] 36" ]]
+done
 for program in c_api native_c_api; do
   # shellcheck disable=SC2046
   cc -std=c11 "$source/examples/$program.c" -o "$program" \

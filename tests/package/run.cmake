@@ -29,6 +29,10 @@ run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
     "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 set(programs ${WORK}/build/my_program)
+set(cluster_programs)
+if(EXISTS ${WORK}/build/cluster_program)
+  list(APPEND cluster_programs ${WORK}/build/cluster_program)
+endif()
 
 # The same without CMake (nor sanitizers).
 find_program(PKG_CONFIG pkg-config)
@@ -42,6 +46,16 @@ if(PKG_CONFIG AND NOT FLAGS)
       -Wl,-rpath,${WORK}/moved/lib)
   list(APPEND programs ${WORK}/by_pkg_config)
 
+  if(cluster_programs)
+    execute_process(COMMAND ${PKG_CONFIG} --cflags --libs sluice_cluster
+                    OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
+                    COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(options UNIX_COMMAND "${options}")
+    run(${CXX} ${SOURCE}/cluster.cc -o ${WORK}/cluster_by_pkg_config ${options}
+        -Wl,-rpath,${WORK}/moved/lib)
+    list(APPEND cluster_programs ${WORK}/cluster_by_pkg_config)
+  endif()
+
   find_program(CC cc)
   execute_process(COMMAND ${PKG_CONFIG} --cflags --libs sluice_c
                   OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -54,14 +68,19 @@ if(PKG_CONFIG AND NOT FLAGS)
   endforeach()
 endif()
 
-set(expected "float[] 17\nfloat[3] 2 4 6\n")
-foreach(program ${programs})
+function(check program expected)
   execute_process(COMMAND ${program} RESULT_VARIABLE result
                   OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT result EQUAL 0 OR NOT output STREQUAL expected)
     message(FATAL_ERROR "${program}: expected\n${expected}got ${result},\n"
                         "${output}")
   endif()
+endfunction()
+foreach(program ${programs})
+  check(${program} "float[] 17\nfloat[3] 2 4 6\n")
+endforeach()
+foreach(program ${cluster_programs})
+  check(${program} "float[] 36\n")
 endforeach()
 if(EXISTS ${WORK}/moved/bin/sluice)
   run(${WORK}/moved/bin/sluice --version)
