@@ -79,6 +79,14 @@ HOSTILE(ShapesOfInitializers,
                 }).ok());
 }
 
+HOSTILE(AxesOfWhatIsNoOutput, "AllAxes") {
+  (void)RecordedBy([] {
+    EXPECT_NULL(AllAxes(Output()));
+    EXPECT_NULL(AllAxes(Output(Constant(1.0f).node, 5)));
+    EXPECT_NULL(ops::Sum(Elsewhere(), AllAxes(Elsewhere())));
+  });
+}
+
 HOSTILE(VariablesThatAreNone,
         "Var::Var Var::FromHandle Var::SameAs Var::valid Var::name Var::dtype "
         "Var::shape Var::is_reference Var::handle Var::initializer "

@@ -69,6 +69,7 @@
 #include "client/nn/threshold_metrics.h"      // Auc, PrecisionAtThresholds, ...
 #include "client/operators.h"                 // x + y, x < y
 #include "client/partitioned_variables.h"     // PartitionedVar, ...
+#include "client/reductions.h"                // AllAxes
 #include "client/variable_scope.h"            // VariableScope
 #include "client/variables.h"                 // Var, GetVariable, Placeholder
 #include "data/barrier.h"                     // Barrier

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "client/reductions.h"
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/device_scope.h"
@@ -203,7 +204,7 @@ Status NanGuard::AddChecks() {
   for (const Output& o : tensors_) {
     const ColocateWith there(o.node);
     const Output each = ops::IsFinite(o);
-    finite.emplace_back(ops::All(each, ops::Range(0, ops::Rank(each), 1)));
+    finite.emplace_back(ops::All(each, AllAxes(each)));
   }
   finite_ = ops::Pack(finite);
   if (finite_.valid()) return OkStatus();

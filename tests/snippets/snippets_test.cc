@@ -315,6 +315,12 @@ TEST_F(SnippetTest, Activations) {
   EXPECT_EQ(Value(g).shape(), Shape({2, 10}));
 }
 
+TEST_F(SnippetTest, ReductionsOverAllAxes) {
+  Output x = Ones({2, 3}), y = x * 3.0f;
+#include "snippets/src/client/reductions.h/1.inc"
+  EXPECT_EQ(Number(loss), 4);
+}
+
 TEST_F(SnippetTest, Constraints) {
   Output x = Ones({2, 3});
   Var weights = GetVariable("weights", {100}, init::Ones());

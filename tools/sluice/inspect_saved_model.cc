@@ -42,7 +42,7 @@ std::map<std::string, std::string> FactsOf(const MetaGraph& m) {
 void Print(const MetaGraph& m) {
   std::printf("tags %s\n", TagsOf(m).c_str());
   if (!m.version.empty())
-    std::printf("  written by TensorFlow %s%s\n", m.version.c_str(),
+    std::printf("  TensorFlow version %s%s\n", m.version.c_str(),
                 m.stripped_default_attrs ? ", without default attributes" : "");
   for (const auto& [name, s] : m.signatures) {
     std::printf("  signature %s  %s\n", name.c_str(), s.method.c_str());

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "client/tensorflow_names.h"
 #include "sluice/ops.h"
 
@@ -14,15 +15,6 @@ Gradient WithValues(const Gradient& g, const Fn& change) {
   if (!g) return g;
   if (!g.is_sparse()) return Gradient(change(g.dense));
   return Gradient::Slices(g.indices, change(g.values), g.dense_shape);
-}
-
-// 0, 1, ..., rank - 1.
-Output AllAxes(const Output& x) {
-  const PartialShape shape = x.valid() ? x.shape() : PartialShape();
-  if (!shape.rank_known()) return ops::Range(0, ops::Rank(x), 1);
-  std::vector<int32_t> axes(static_cast<size_t>(shape.rank()));
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int32_t>(i);
-  return IntVector(axes);
 }
 
 // `clipped`; an error if limits have made it larger than x.

@@ -7,6 +7,7 @@
 #include "client/nn/normalization.h"
 #include "client/nn/pooling.h"
 #include "client/nn/training_record_test_util.h"
+#include "client/reductions.h"
 #include "client/variable_scope.h"
 
 namespace sluice {
@@ -197,8 +198,7 @@ TEST_F(LayerNumbersTest, AreTensorFlows) {
         const VariableScope scope("", {.reuse = Reuse::kAlways});
         tested = make(x, tests);
       }
-      const Output loss =
-          ops::Sum(ops::Square(y), ops::Range(0, ops::Rank(y), 1)) / 2;
+      const Output loss = ops::Sum(ops::Square(y), AllAxes(y)) / 2;
       ASSERT_TRUE(g.status().ok()) << g.status();
       EXPECT_EQ(y.shape().ToString(),
                 RecordedShape(name, "y.shape").ToString());

@@ -7,6 +7,7 @@
 #include "client/control/control_flow.h"
 #include "client/nn/in_graph_of.h"
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "graph/exact_line.h"
 #include "graph/graph.h"
 #include "sluice/ops.h"
@@ -20,7 +21,7 @@ Output Times(const Output& x, const Output& factor) {
 }
 
 Output AllFinite(const Output& x) {
-  return ops::All(ops::IsFinite(x), ops::Range(0, ops::Rank(x), 1));
+  return ops::All(ops::IsFinite(x), AllAxes(x));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "client/nn/fitting_shapes.h"
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "client/tensorflow_names.h"
 #include "client/types_and_shapes.h"
 #include "client/variable_scope.h"
@@ -67,11 +68,9 @@ struct Pair {
   Output labels, predictions;
 };
 
-Output AllOf(const Output& x) { return ops::Range(0, ops::Rank(x), 1); }
-
 // The sum of all elements, a scalar also where the rank of x is not known.
 Output WholeSum(const Output& x, const std::string& name = "Sum") {
-  return Shaped(ops::Sum(x, AllOf(x), {.name = name}), PartialShape::Scalar(),
+  return Shaped(ops::Sum(x, AllAxes(x), {.name = name}), PartialShape::Scalar(),
                 {});
 }
 

@@ -2,6 +2,7 @@
 
 #include "client/nn/fitting_shapes.h"
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "client/types_and_shapes.h"
 #include "graph/graph.h"
 #include "sluice/ops.h"
@@ -48,7 +49,7 @@ Metric MetricOf(const Output& value, const Output& updated) {
 }
 
 Output TotalOf(const Output& x) {
-  return Shaped(ops::Sum(x, ops::Range(0, ops::Rank(x), 1), {.name = "Sum"}),
+  return Shaped(ops::Sum(x, AllAxes(x), {.name = "Sum"}),
                 PartialShape::Scalar(), {});
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "client/types_and_shapes.h"
 #include "sluice/ops.h"
 
@@ -15,7 +16,7 @@ Regularizer L1L2Regularizer(double l1, double l2) {
         return BuildError(InvalidArgument(
             "regularizer: expected a finite scale of 0 or more, got ", scale));
     if (!w.valid() || (l1 == 0 && l2 == 0)) return Output();
-    const Output all = ops::Range(0, ops::Rank(w), 1);
+    const Output all = AllAxes(w);
     Output loss;
     if (l1 != 0) loss = ops::Sum(ops::Abs(w), all) * l1;
     if (l2 == 0) return loss;

@@ -5,6 +5,7 @@
 
 #include "client/nn/metric_parts.h"
 #include "client/operators.h"
+#include "client/reductions.h"
 #include "client/types_and_shapes.h"
 #include "graph/graph.h"
 #include "sluice/ops.h"
@@ -37,8 +38,7 @@ const Output& Of(const Counts& counts, Outcome outcome) {
 Output Checked(const Output& p) {
   if (!p.valid()) return p;
   const NameScope scope("assert_in_range");
-  const Output fits =
-      ops::All(p >= 0 && p <= 1, ops::Range(0, ops::Rank(p), 1));
+  const Output fits = ops::All(p >= 0 && p <= 1, AllAxes(p));
   Node* const check =
       ops::Assert(fits, {Constant(Tensor::Scalar<std::string>(
                              "predictions must be in [0, 1], got")),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/control/control_flow.h"
+#include "client/reductions.h"
 #include "client/testing/client_test_util.h"
 
 namespace sluice {
@@ -30,7 +31,7 @@ class GradientTest : public ClientTest {
   // The sum of the elements of y.
   static Output SumOf(const Output& y) {
     if (y.shape().rank() == 0) return y;
-    return ops::Sum(y, ops::Range(0, ops::Rank(y), 1));
+    return ops::Sum(y, AllAxes(y));
   }
 
   double Value(const Output& y, const Feeds& feeds, uint64_t seed = 0) {
