@@ -286,7 +286,7 @@ _OPS = {
            serialize_tensor="SerializeTensor", parse_tensor="ParseTensor"),
     **_from("ops.image_ops", "random_crop"),
     **_from("functions.custom_gradient", "custom_gradient", "make_template",
-            "Template"),
+            "Template", "grad_pass_through", "recompute_grad"),
     **_from("ops.random_ops", "random_uniform", "random_normal",
             "truncated_normal", "random_shuffle", "multinomial",
             "random_gamma", "random_poisson"),

@@ -1,7 +1,9 @@
 // Functions of a graph that Python defines (sluice/functions/function.py).
 #include <algorithm>
+#include <memory>
 
 #include "absl/cleanup/cleanup.h"
+#include "client/body_captures.h"
 #include "client/control/own_calls.h"
 #include "client/variables.h"
 #include "graph/builder.h"
@@ -83,6 +85,21 @@ void SetGradient(PyGraph& g, const std::string& name,
   g.function_gradients()[name] = gradient;
 }
 
+// Makes a new graph the body of a function that `outer` defines.
+void BeginBody(PyGraph& body, PyGraph& outer) {
+  body.ShareLibrary(outer);
+  body.is_function = true;
+  body.captured = std::make_unique<BodyCaptures>(&body, &outer);
+  body.capture = [&body](const Output& o) -> Result<Output> {
+    const Output made = FromLibrary([&] { return InGraphOf(body, o); });
+    if (!made.valid())
+      return InvalidArgument("function: expected a value that its body can ",
+                             "capture, got '", o.name(), "'; ",
+                             o.node->Describe());
+    return made;
+  };
+}
+
 // A node of the default graph that calls the function.
 Node* AddCall(const std::string& name, const std::vector<Output>& inputs,
               const std::string& node_name) {
@@ -120,8 +137,11 @@ void AddDefun(py::module_& m) {
           return g.CopyNode(*from, g.UniqueName(from->name()), from->device(),
                             from->loc(), inputs, {});
         });
-  m.def("share_library",
-        [](PyGraph& g, PyGraph& from) { g.ShareLibrary(from); });
+  m.def("begin_body", BeginBody);
+  m.def("note_capture",
+        [](PyGraph& body, const Output& outside, const Output& inside) {
+          body.captured->Add(outside, inside);
+        });
   // The names of the nodes of a GraphDef that some results need.
   m.def("needed_nodes", [](const py::bytes& graph_def,
                            const std::vector<std::string>& results) {

@@ -5,7 +5,11 @@
 // set while the library winds up with an error of its own.
 #include "flow.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "client/autodiff/gradients.h"
+#include "client/body_captures.h"
 #include "client/control/cond_of_slices.h"
 #include "client/control/control_flow.h"
 #include "client/control/scheduled.h"
@@ -50,33 +54,40 @@ Gradient ToGradient(PyGraph& g, py::handle o) {
 
 namespace {
 
-std::vector<Output> AllInGraphOf(PyGraph& g, std::vector<Output> outputs) {
-  for (Output& o : outputs) o = InGraphOf(g, o);
-  return outputs;
-}
-
 py::list MakeGradients(const py::list& ys, const py::list& xs,
                        const py::list& grad_ys,
                        const std::vector<Output>& stop_gradients,
                        const std::string& name, bool unconnected_zero,
                        bool colocate, bool gate_ops) {
-  const auto tensors = py::cast<std::vector<Output>>(ys);
+  const auto y = py::cast<std::vector<Output>>(ys);
   PyGraph& found = GraphOfArguments({ys, xs});
-  // (Within a function's body: of what is outside, the gradients are, too.)
-  PyGraph& g =
-      found.is_function && !tensors.empty() ? GraphOf(tensors[0].node) : found;
+  // (Within a function's body: of what is outside, the gradients are, too,
+  // unless they begin within.)
+  const bool begins_within =
+      std::any_of(y.begin(), y.end(),
+                  [&](const Output& o) { return o.graph() == &found; }) ||
+      std::any_of(grad_ys.begin(), grad_ys.end(), [&](py::handle grad) {
+        return !grad.is_none() &&
+               py::getattr(grad, "graph", py::none()).is(ObjectOf(found));
+      });
+  PyGraph& g = found.is_function && !y.empty() && !begins_within
+                   ? GraphOf(y[0].node)
+                   : found;
   const Building here(g);
-  const auto y = AllInGraphOf(g, tensors);
-  const auto x = AllInGraphOf(g, py::cast<std::vector<Output>>(xs));
+  std::vector<std::unique_ptr<GraphLock>> around;
+  for (const BodyCaptures* body = BodyCaptures::Of(&g); body != nullptr;
+       body = BodyCaptures::Of(body->outside()))
+    around.push_back(std::make_unique<GraphLock>(*body->outside()));
   GradientOptions options;
   for (const py::handle grad : grad_ys)
     options.grad_ys.push_back(ToGradient(g, grad));
-  options.stop_gradients = AllInGraphOf(g, stop_gradients);
+  options.stop_gradients = stop_gradients;
   options.unconnected =
       unconnected_zero ? Unconnected::kZero : Unconnected::kNone;
   options.colocate = colocate;
   options.gate_ops = gate_ops;
   options.name = name;
+  const auto x = py::cast<std::vector<Output>>(xs);
   const std::vector<GradTarget> targets(x.begin(), x.end());
   const Result<std::vector<Gradient>> grads =
       Gradients(y, targets, options, UserLine());

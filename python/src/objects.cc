@@ -384,8 +384,8 @@ void AddObjects(py::module_& m) {
       .def("_collected", Collected)
       .def_readwrite("_finalized", &PyGraph::finalized)
       .def_readwrite("_tensor_class", &PyGraph::tensor_class)
-      .def_readwrite("building_function", &PyGraph::is_function,
-                     "Whether it is the body of a function.")
+      .def_readonly("building_function", &PyGraph::is_function,
+                    "Whether it is the body of a function.")
       .def_readwrite("seed", &PyGraph::seed,
                      "The graph-level seed of random ops, or None.")
       .def("_seeds_for", SeedsOf)

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/body_captures.h"
 #include "graph/scope_state.h"
 #include "py.h"
 #include "stacks.h"
@@ -31,6 +32,7 @@ struct PyGraph : Graph {
   // The body of a function, which takes tensors of other graphs as further
   // arguments: its object's capture(tensor) gives one.
   bool is_function = false;
+  std::unique_ptr<BodyCaptures> captured;  // Of such a body.
   // Borrowed: handles take themselves out. An operation's index is kOperation.
   OutputMap<Handle*> handles;
   py::object tensor_class;  // Of its tensors; null: the package's.

@@ -92,6 +92,15 @@ def test_shapes_that_broadcast(run):
         static([2], [3])
     near(run(tf.roll([1, 2, 3], 1, 0)), [3, 1, 2])
     near(run(tf.unravel_index([5], [2, 3])), [[1], [2]])
+    dims = tf.placeholder(tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="int32 can hold"):
+        run(tf.unravel_index([5], dims), {dims: [1 << 30, 3]})
+    x = tf.placeholder(tf.float32)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="dimension of 3"):
+        run(tf.linalg.cross(x, x), {x: [1, 2]})
+    axis = tf.placeholder(tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a scalar"):
+        run(tf.argmax([1, 2], axis), {axis: [0]})
 
 
 def test_image_patches(run):

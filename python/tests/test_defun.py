@@ -483,3 +483,17 @@ def test_stateful_operations_are_copied_by_name(run):
     y = tf.Defun(capture_by_value=True,
                  whitelisted_stateful_ops={t.op})(lambda: t + 3)()
     assert run(y).min() >= 3
+
+
+def test_gradients_are_defined_once():
+    @tf.Defun(tf.float32, tf.float32)
+    def gradient(x, dy):
+        return dy * x
+
+    @tf.Defun(tf.float32, grad_func=gradient,
+              python_grad_func=lambda op, dy: dy)
+    def f(x):
+        return x * x
+
+    with pytest.raises(ValueError, match="Gradient defined twice for function"):
+        f(tf.constant(1.0))

@@ -650,3 +650,122 @@ def test_functions_know_shapes_of_captured_variables():
     told = definition.arg_attr[0].attr  # TensorFlow's attributes.
     assert list(told["_handle_dtypes"].list.type) == [1]
     assert [d.size for d in told["_handle_shapes"].list.shape[0].dim] == [3, 2]
+
+
+# ---- Gradients in a body with respect to outer tensors.
+
+
+def _through_sine(x):
+    y = tf.sin(x)
+    return tf.function(lambda: tf.gradients(y * x, x)[0])()
+
+
+def _through_outer_body(x):
+    @tf.function
+    def outer():
+        y = tf.sin(x)
+        return tf.function(lambda: tf.gradients(y * x, x)[0])()
+    return outer()
+
+
+def _through_loop(x):
+    y = tf.while_loop(lambda i, a: i < 3,
+                      lambda i, a: (i + 1, tf.sin(a) * x), [0, x])[1]
+    return tf.function(lambda k: tf.gradients(y * x * k, x)[0])(x)
+
+
+def _through_cond(x):
+    y = tf.cond(x < 1.0, lambda: x * x, lambda: tf.sin(x))
+    return tf.function(lambda: tf.gradients(y * y * x, x)[0])()
+
+
+def _in_branch(x):
+    y = tf.sin(x)
+    return tf.cond(
+        x < 1.0,
+        lambda: tf.function(lambda: tf.gradients(y * y, x)[0])(), lambda: x)
+
+
+def _through_variable(x):
+    v = tf.Variable(x, use_resource=True)
+    y = v * v
+    return tf.function(lambda: tf.gradients(y * v, v)[0])()
+
+
+def _through_custom_gradient(x):
+    @tf.custom_gradient
+    def doubled(a):
+        y = tf.sin(a) * a
+        return y, lambda dy: 2.0 * tf.gradients(y, a, dy)[0]
+    return tf.function(lambda: doubled(x * x))()
+
+
+@pytest.mark.parametrize("program", [
+    _through_sine, _through_outer_body, _through_loop, _through_cond,
+    _in_branch, _through_variable, _through_custom_gradient])
+def test_gradients_in_bodies_leave_nothing_out(program):
+    x = tf.constant(0.7, tf.float64)
+    with pytest.raises(Exception, match="otherwise than by being it.*node '"
+                                        ".*test_function.py:"):
+        program(x)
+
+
+def test_gradients_in_bodies_reach_captured_tensors():
+    x, w = tf.constant([1.0, 2.0]), tf.constant(1.0)
+    y = x * x
+
+    @tf.function
+    def f():
+        found = tf.gradients(y * y, [y, w])
+        assert found[1] is None
+        zero = tf.gradients(y, [y, w], unconnected_gradients="zero")[1]
+        return found[0], zero, tf.gradients(
+            y * x, x, stop_gradients=[y])[0], tf.gradients(
+                x * x, x, grad_ys=w * [1.0, 3.0])[0], tf.gradients(
+                    tf.gradients(x * x * x, x)[0], x)[0]
+    dy, zero, stopped, given, second = run(f())
+    np.testing.assert_array_equal([dy, stopped, given, second],
+                                  [[2, 8], [1, 4], [2, 12], [6, 12]])
+    assert zero == 0
+    for resource in (True, False):
+        v = tf.Variable([1.0, 2.0], use_resource=resource)
+        grad = tf.function(
+            lambda k: tf.gradients(tf.reduce_sum(v * v * k), v)[0])(3.0)
+        np.testing.assert_array_equal(run(grad), [6, 12])
+
+
+def test_gradients_may_pass_through():
+    x = tf.constant([0.2, 1.7])
+    y = tf.grad_pass_through(tf.round)(x) * 3.0
+    v = tf.Variable(1.0, use_resource=True)
+    z = tf.constant(3.0)
+    assigned = tf.grad_pass_through(v.assign)(z ** 2)
+    np.testing.assert_array_equal(
+        run([y, tf.gradients(y, x)[0]]), [[0, 6], [3, 3]])
+    assert run([assigned, tf.gradients(assigned, z)[0]]) == [9, 6]
+    inside = tf.function(lambda a: tf.grad_pass_through(tf.floor)(a) * a)(x)
+    np.testing.assert_allclose(run(tf.gradients(inside, x)[0]), [0.2, 2.7])
+
+
+@pytest.mark.parametrize("in_function, resource", [
+    (False, True), (False, False), (True, True), (True, False)])
+def test_gradients_may_compute_their_function_again(in_function, resource):
+    ran = []
+
+    @tf.recompute_grad
+    def layer(x):
+        ran.append(x)
+        w = tf.get_variable("w", [2], use_resource=resource,
+                            initializer=tf.constant_initializer([2.0, 3.0]))
+        return tf.sin(x * w)
+
+    x = tf.constant([0.3, 0.5])
+    with tf.variable_scope("layer"):
+        y = (tf.function(layer) if in_function else layer)(x)
+    w, = tf.trainable_variables()
+    grads = tf.gradients(y, [x, w])
+    assert len(ran) == 2
+    cos = np.cos([0.6, 1.5])
+    np.testing.assert_allclose(run(grads), [cos * [2, 3], cos * [0.3, 0.5]],
+                               rtol=1e-6)
+    assert w.op.name == "layer/w"

@@ -303,6 +303,27 @@ def test_random_boxes_cover_objects(run):
         assert shared >= 0.5 * 0.36 * 0.99
 
 
+def test_gradients_of_resized_doubles_are_tensorflows(run):
+    grads = np.array([
+        0.99, -0.42, 0.153, -0.346, 0, -0.583, 0.883, 0.446, -0.39, -0.965,
+        -0.412, -0.806, -0.724, -0.875, 0.845, 0.213, 0.149, 0.666, 0.56, 0.304,
+        -0.982, -0.923, 0.56, -0.239, -0.555, -0.865, 0.467, -0.7, -0.052,
+        0.239], np.float32).reshape([1, 5, 3, 2])
+    got = run(tf.raw_ops.ResizeBilinearGrad(
+        grads=grads, original_image=np.zeros([1, 3, 4, 2])))
+    # Sums of doubles whose terms are floats.
+    np.testing.assert_allclose(got.ravel(), [
+        1.343199998140335, -0.24159999191761017, -0.001999996602535248,
+        -0.48799994587898254, -0.05593331158161163, -0.5457999259233475,
+        -0.1098666712641716, -0.6036000549793243, 0.0626000463962555,
+        -0.3715999238193035, 0.1637333780527115, -0.395466610789299,
+        0.07653335109353065, -0.19726669415831566, -0.010666705667972565,
+        0.0009333007037639618, -0.251800000667572, -0.7968000322580338,
+        -0.09973330050706863, -0.9305332899093628, 0.09206664375960827,
+        -0.40493339765816927, 0.28386674635112286, 0.12066669017076492],
+        rtol=0, atol=1e-14)
+
+
 # ---- Colours -----------------------------------------------------------------
 
 
@@ -314,6 +335,17 @@ def test_colour_spaces_convert_back(run, image, there, back):
     x = tf.constant(image)
     assert np.abs(run(there(x)) - image).max() > 0.1
     np.testing.assert_allclose(run(back(there(x))), image, atol=1e-3)
+
+
+def test_other_channels_are_refused_with_tensorflows_errors(run):
+    x = tf.placeholder(tf.float32)
+    for convert, error in (
+            (tf.image.rgb_to_hsv, tf.errors.FailedPreconditionError),
+            (tf.image.hsv_to_rgb, tf.errors.FailedPreconditionError),
+            (lambda x: tf.raw_ops.AdjustHue(images=x, delta=0.1),
+             tf.errors.InvalidArgumentError)):
+        with pytest.raises(error, match="three channels"):
+            run(convert(x), {x: np.zeros([2, 2, 4])})
 
 
 def test_hue_and_saturation(run):

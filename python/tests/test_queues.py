@@ -211,6 +211,13 @@ def test_containers_separate_queues_of_one_name(run):
 # ---- Barriers ----------------------------------------------------------------
 
 
+def test_elements_of_one_component_may_have_the_same_key(run):
+    barrier = barriers.Barrier([tf.float32], [[]])
+    run(barrier.insert_many(0, ["a", "b", "a"], [1.0, 2.0, 3.0]))
+    _, keys, values = barrier.take_many(3)
+    assert run([keys, values])[1][0].tolist() == [1, 2, 3]
+
+
 def test_barriers_assemble_components(run):
     barrier = barriers.Barrier([tf.float32, tf.int32], [[], [2]], name="B")
     run(barrier.insert_many(0, ["a", "b"], [1.0, 2.0]))
@@ -310,6 +317,10 @@ def test_gradients_of_several_steps_are_combined(run, reduction, expected):
     apply = q.apply_grad(grad, local_step=1)
     run(q.set_global_step(1))
     run(q.apply_grad([100.0, 100.0], local_step=0))  # Stale.
+    anything = tf.placeholder(tf.float32)
+    run(q.apply_grad(anything, local_step=0), {anything: 100.0})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch"):
+        run(q.apply_grad(anything, local_step=1), {anything: 100.0})
     run(apply, {grad: [1, 2]})
     run(apply, {grad: [3, 4]})
     assert run(q.num_accumulated()) == 2
@@ -325,6 +336,12 @@ def test_sparse_gradients_are_combined_by_row(run):
     run(q.apply_indexed_slices_grad(tf.IndexedSlices(
         tf.constant([[1.0, 1.0], [2.0, 2.0]]), tf.constant([0, 2]),
         tf.constant([4, 2]))))
+    run(q.set_global_step(1))
+    anything = tf.placeholder(tf.float32)
+    run(q.apply_grad([2], anything, local_step=0), {anything: 100.0})  # Stale.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="0-dimensional"):
+        run(q.apply_grad([2], anything, local_step=1), {anything: 100.0})
+    run(q.set_global_step(0))
     run(q.apply_grad([2], [[4.0, 6.0]]))
     mean = run(q.take_indexed_slices_grad(2))
     assert mean.indices.tolist() == [0, 2]

@@ -172,6 +172,8 @@ def test_strings(run):
     any_rank = tf.placeholder(tf.string)
     assert run(tf.reduce_join(any_rank, keepdims=True, separator="-"),
                {any_rank: grid}).tolist() == [[b"a-b-c-d"]]
+    with pytest.raises(tf.errors.OutOfRangeError, match="axis"):
+        run(tf.reduce_join(any_rank, 2), {any_rank: grid})
     assert list(run(tf.string_to_number(["3.5", "-1"]))) == [3.5, -1]
     assert run(tf.strings.to_number("7", tf.int32)) == 7
     assert list(run(tf.as_string([1, 20]))) == [b"1", b"20"]

@@ -74,8 +74,8 @@ class Var {
   // The value at the time when the node that this adds runs. Operands use this
   // read.
   Output Read(SourceLoc loc = CallerLoc()) const;
-  // The value at an unspecified time in the step: one node per variable.
-  // Fetching the variable means fetching this.
+  // The value at an unspecified time in the step: one node per variable. To
+  // fetch or feed the variable is to fetch or feed this, and no other read.
   Output value() const { return value_; }
   operator Output() const { return value_; }  // NOLINT
 

@@ -429,9 +429,12 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
   request.done = [this, from, run](StepOutcome o) {
     SendDone(from, run, std::move(o));
   };
-  worker_->steps().TakeFeeds(run, &request.args, &request.values);
+  const Status dropped =
+      worker_->steps().TakeFeeds(run, &request.args, &request.values);
   Status s;
-  if (request.args.size() != start.feeds())
+  if (request.args.size() != start.feeds() && !dropped.ok())
+    s = dropped;
+  else if (request.args.size() != start.feeds())
     s = DataLoss("feeds: expected ", start.feeds(), " in task ",
                  worker_->task(), ", got ", request.args.size());
   if (s.ok()) {

@@ -675,10 +675,7 @@ class BatchNode final : public Derived {
           return upstream_->Fold(p, std::move(f), s);
         },
         loc_);
-    if (!in.handle().valid()) {
-      flow.slots.back() = in.handle();
-      return flow;
-    }
+    if (!in.handle().valid()) return p.StepFailed(in, std::move(flow), step);
     p.Reads(in);
     const auto size = static_cast<int32_t>(size_);
     const auto next = [&] {
@@ -850,20 +847,30 @@ class BucketNode final : public Derived {
 
 Dataset Of(NodePtr node) { return Dataset(std::move(node)); }
 
-// Records an error about an argument; the value that is used instead.
-int64_t AtLeast(int64_t least, int64_t value, const char* what, SourceLoc loc) {
-  if (value >= least) return value;
-  BuildError(
+// The same dataset, with elements that are an error.
+NodePtr Failing(NodePtr upstream, const Output& error, SourceLoc loc) {
+  return std::make_shared<MapNode>(
+      std::move(upstream),
+      [error](const Element& x) { return Element(x.size(), error); },
+      DatasetMapOptions{}, loc);
+}
+
+// `upstream`; Failing, with the error recorded, if an argument of what follows
+// is too small.
+NodePtr Require(NodePtr upstream, int64_t least, int64_t value,
+                const char* what, SourceLoc loc) {
+  if (value >= least) return upstream;
+  const Output error = BuildError(
       InvalidArgument(what, ": expected at least ", least, ", got ", value),
       loc);
-  return least;
+  return Failing(std::move(upstream), error, loc);
 }
 
 }  // namespace
 }  // namespace internal
 
-using internal::AtLeast;
 using internal::Of;
+using internal::Require;
 
 // ---- Sources ----------------------------------------------------------------
 
@@ -951,10 +958,10 @@ Dataset Dataset::MapWith(internal::ElementFn fn,
                          const DatasetMapOptions& options,
                          SourceLoc loc) const {
   DatasetMapOptions checked = options;
-  checked.parallel =
-      static_cast<int>(AtLeast(1, options.parallel, "Map: parallel", loc));
-  return Of(
-      std::make_shared<internal::MapNode>(node_, std::move(fn), checked, loc));
+  checked.parallel = std::max(1, options.parallel);
+  return Of(std::make_shared<internal::MapNode>(
+      Require(node_, 1, options.parallel, "Map: parallel", loc), std::move(fn),
+      checked, loc));
 }
 
 Dataset Dataset::FilterWith(internal::ElementFn fn, SourceLoc loc) const {
@@ -1022,7 +1029,7 @@ Dataset Dataset::Zip(const Dataset& a, const Dataset& b, SourceLoc loc) {
 }
 
 Dataset Dataset::Shuffle(int64_t buffer, int64_t seed, SourceLoc loc) const {
-  buffer = AtLeast(1, buffer, "Shuffle: buffer", loc);
+  if (buffer < 1) return Of(Require(node_, 1, buffer, "Shuffle: buffer", loc));
   if (buffer == 1) return Prefetch(1, loc);
   // Some room, so that the stages on both sides need not take turns for each
   // element. With a seed it is in front, since what is drawn must not depend on
@@ -1041,35 +1048,43 @@ Dataset Dataset::Shuffle(int64_t buffer, int64_t seed, SourceLoc loc) const {
 Dataset Dataset::Batch(int64_t size, const BatchOptions& options,
                        SourceLoc loc) const {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  size = std::min(AtLeast(1, size, "Batch: size", loc), kMost);
-  return Of(std::make_shared<internal::BatchNode>(node_, size, options, loc));
+  return Of(std::make_shared<internal::BatchNode>(
+      Require(node_, 1, size, "Batch: size", loc),
+      std::clamp(size, int64_t{1}, kMost), options, loc));
 }
 
 Dataset Dataset::BucketWith(internal::ElementFn length,
                             std::vector<int64_t> boundaries,
                             std::vector<int64_t> batch_sizes,
                             bool drop_remainder, SourceLoc loc) const {
+  internal::NodePtr from = node_;
   if (batch_sizes.size() != boundaries.size() + 1) {
-    BuildError(
-        InvalidArgument("BucketByLength: expected ", boundaries.size() + 1,
-                        " batch sizes for ", boundaries.size(),
-                        " boundaries, got ", batch_sizes.size()),
+    from = internal::Failing(
+        from,
+        BuildError(
+            InvalidArgument("BucketByLength: expected ", boundaries.size() + 1,
+                            " batch sizes for ", boundaries.size(),
+                            " boundaries, got ", batch_sizes.size()),
+            loc),
         loc);
     batch_sizes.resize(boundaries.size() + 1, 1);
   }
-  for (int64_t& size : batch_sizes)
-    size = AtLeast(1, size, "BucketByLength: batch_sizes", loc);
+  for (size_t i = 1; i < boundaries.size(); ++i)
+    from = Require(from, boundaries[i - 1], boundaries[i],
+                   "BucketByLength: a boundary after another", loc);
+  for (int64_t& size : batch_sizes) {
+    from = Require(from, 1, size, "BucketByLength: batch_sizes", loc);
+    size = std::max(int64_t{1}, size);
+  }
   return Of(std::make_shared<internal::BucketNode>(
-      node_, std::move(length), std::move(boundaries), std::move(batch_sizes),
-      drop_remainder, loc));
+      std::move(from), std::move(length), std::move(boundaries),
+      std::move(batch_sizes), drop_remainder, loc));
 }
 
 Dataset Dataset::Prefetch(int64_t count, SourceLoc loc) const {
   return Of(std::make_shared<internal::BufferNode>(
-      node_, "prefetch",
-      internal::BoundaryOptions{.capacity =
-                                    AtLeast(1, count, "Prefetch: count", loc)},
-      loc));
+      Require(node_, 1, count, "Prefetch: count", loc), "prefetch",
+      internal::BoundaryOptions{.capacity = std::max(int64_t{1}, count)}, loc));
 }
 
 DatasetIterator Dataset::MakeIterator(const std::string& name,

@@ -214,7 +214,7 @@ class Dataset {
   // ---- Sequences
 
   // The whole dataset `count` times; -1: forever. What comes before it starts
-  // again: a Shuffle gives another order.
+  // again: a Shuffle gives another order. (For Take and Skip, -1 is 0.)
   Dataset Repeat(int64_t count = -1, SourceLoc loc = CallerLoc()) const;
   Dataset Take(int64_t count, SourceLoc loc = CallerLoc()) const;
   // The elements before the first for which `fn` is false: a boolean scalar.

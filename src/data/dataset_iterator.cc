@@ -255,6 +255,12 @@ Status NoPipeline() {
       "an empty one");
 }
 
+// As many null outputs as an element of the queue would have, with its error.
+std::vector<Output> FailedElement(const Queue& queue) {
+  return std::vector<Output>(std::max<size_t>(1, queue.components().size()),
+                             queue.handle());
+}
+
 }  // namespace
 
 Queue DatasetIterator::Last(SourceLoc loc) const {
@@ -280,13 +286,13 @@ std::vector<Output> DatasetIterator::Counted(std::vector<Output> taken,
 
 std::vector<Output> DatasetIterator::Next(SourceLoc loc) const {
   const Queue last = Last(loc);
-  if (!last.handle().valid()) return {last.handle()};
+  if (!last.handle().valid()) return FailedElement(last);
   return Counted(last.Dequeue(loc), runner_->position().elements, loc);
 }
 
 Queue::Maybe DatasetIterator::TryNext(SourceLoc loc) const {
   const Queue last = Last(loc);
-  if (!last.handle().valid()) return {last.handle(), {last.handle()}};
+  if (!last.handle().valid()) return {last.handle(), FailedElement(last)};
   Queue::Maybe next = last.Next(loc);
   if (!runner_->position().taken.valid() || !next.has_value.valid())
     return next;

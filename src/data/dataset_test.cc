@@ -26,6 +26,7 @@ namespace sluice {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -411,6 +412,77 @@ TEST_F(DatasetTest, ErrorsBeforeTheIgnoredOnesAreReported) {
                        .IgnoreErrors(),
                    &end));
   EXPECT_THAT(end.message(), HasSubstr("bad one"));
+}
+
+// What the elements of a pipeline that could not be built say, for two tensors.
+std::vector<std::string> FailedPair(const Dataset& dataset) {
+  DatasetIterator it = dataset.MakeIterator();
+  const Queue::Maybe maybe = it.TryNext();
+  EXPECT_EQ(maybe.element.size(), 2);
+  std::vector<std::string> says;
+  for (const Output& o : it.Next())
+    says.emplace_back(Session().Run(o).status().message());
+  return says;
+}
+
+TEST_F(DatasetTest, AFunctionThatFailsIsTheErrorOfEachTensor) {
+  const auto wrong = [](Output x) {
+    return std::tuple{x, ops::MatMul(Zeros({2, 3}), Zeros({2, 3}))};
+  };
+  const Dataset fails = Dataset::Range(6).Map(wrong);
+  const auto inner = HasSubstr("expected inner dimensions that agree");
+  EXPECT_THAT(FailedPair(fails), ElementsAre(inner, inner));
+  EXPECT_THAT(FailedPair(fails.Shuffle(4, 1)
+                             .Map([](Output x, Output y) {
+                               return std::tuple{x, y + 1};
+                             })
+                             .Batch(2)
+                             .Repeat(2)
+                             .Prefetch(1)),
+              ElementsAre(inner, inner));
+  const auto length = [](Output x, Output) { return ops::Size(x); };
+  EXPECT_THAT(FailedPair(fails.BucketByLength(length, {2}, {1, 1})),
+              ElementsAre(inner, inner));
+  EXPECT_THAT(
+      FailedPair(Dataset::Range(6).Map([](Output x) {
+        return std::tuple{x, Output()};
+      })),
+      Each(HasSubstr("element of a pipeline: expected tensors, got none")));
+  const std::vector<Output> next = Dataset::Range(3)
+                                       .Map([](Output, Output y) { return y; })
+                                       .MakeIterator()
+                                       .Next();
+  ASSERT_EQ(next.size(), 1);
+  EXPECT_THAT(Session().Run(next[0]).status().message(),
+              HasSubstr("expected to take 1 tensors, got one that takes 2"));
+}
+
+TEST_F(DatasetTest, AnArgumentThatIsTooSmallIsTheErrorOfEachTensor) {
+  const Dataset pairs = Dataset::Range(6).Map([](Output x) {
+    return std::tuple{x, x};
+  });
+  const auto length = [](Output x, Output) { return ops::Size(x); };
+  const std::pair<Dataset, std::string> wrongs[] = {
+      {pairs.Batch(0), "Batch: size: expected at least 1, got 0"},
+      {pairs.Shuffle(-5), "Shuffle: buffer: expected at least 1, got -5"},
+      {pairs.Prefetch(0), "Prefetch: count: expected at least 1, got 0"},
+      {pairs.Map(
+           [](Output x, Output y) {
+             return std::tuple{x, y};
+           },
+           {.parallel = 0}),
+       "Map: parallel: expected at least 1, got 0"},
+      {pairs.BucketByLength(length, {2, 1}, {1, 1, 1}),
+       "BucketByLength: a boundary after another: expected at least 2, got 1"},
+      {pairs.BucketByLength(length, {2}, {1, 0}),
+       "BucketByLength: batch_sizes: expected at least 1, got 0"},
+      {pairs.BucketByLength(length, {2}, {1}),
+       "BucketByLength: expected 2 batch sizes for 1 boundaries, got 1"},
+  };
+  for (const auto& [dataset, says] : wrongs)
+    EXPECT_THAT(FailedPair(dataset),
+                ElementsAre(AllOf(HasSubstr(says), HasSubstr("dataset_test")),
+                            HasSubstr(says)));
 }
 
 TEST_F(DatasetTest, StopsWhileItsConsumerWaits) {

@@ -142,10 +142,7 @@ PipelineBuilder::LoopState PipelineBuilder::Loop(
 
 Flow PipelineBuilder::FoldQueue(const Queue& queue, bool own, Flow flow,
                                 const Step& step, SourceLoc loc) {
-  if (!queue.handle().valid()) {
-    flow.slots.back() = queue.handle();
-    return flow;
-  }
+  if (!queue.handle().valid()) return StepFailed(queue, std::move(flow), step);
   if (own) Reads(queue);
   // The next element is taken when an iteration begins, whatever the element
   // before it still goes through.
@@ -167,6 +164,14 @@ Flow PipelineBuilder::FoldQueue(const Queue& queue, bool own, Flow flow,
   return own ? SkipRest(queue, end.vars[0], end.flow, loc) : end.flow;
 }
 
+Flow PipelineBuilder::StepFailed(const Queue& queue, Flow flow,
+                                 const Step& step) {
+  const size_t n = queue.components().size();
+  if (n > 0) flow = step(std::move(flow), Element(n, queue.handle()));
+  flow.slots.back() = queue.handle();
+  return flow;
+}
+
 Flow PipelineBuilder::SkipRest(const Queue& queue, const Output& unfinished,
                                Flow flow, SourceLoc loc) {
   if (epochs == 1 || !flow.more.valid()) return flow;
@@ -186,6 +191,16 @@ Flow PipelineBuilder::SkipRest(const Queue& queue, const Output& unfinished,
 Queue PipelineBuilder::OwnQueue(const Element& like,
                                 const BoundaryOptions& options, SourceLoc loc) {
   const AtTopLevel outside;
+  for (const Output& o : like) {
+    if (o.valid()) continue;
+    const Output failed =
+        o.error() >= 0
+            ? o
+            : BuildError(InvalidArgument("element of a pipeline: expected "
+                                         "tensors, got none"),
+                         loc);
+    return Queue::Of(failed, ComponentsOf(like));
+  }
   QueueOptions q;
   q.capacity = options.capacity;
   q.min_after_dequeue = options.min_after_dequeue;
@@ -327,6 +342,9 @@ Queue PipelineBuilder::Boundary(const std::string& name,
               loc)
               .flow;
   }
+  // Where what is before it has failed, there may be no element to tell it.
+  if (!out.handle().valid() && out.components().empty())
+    out = Queue::Failed(end.slots.back());
   stage.run = Group(end.slots.back(), "run", loc);
   const Queue made = out;
   Finish(std::move(stage), loc);

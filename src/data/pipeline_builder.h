@@ -131,6 +131,11 @@ class PipelineBuilder {
   Flow FoldQueue(const Queue& queue, bool own, Flow flow, const Step& step,
                  SourceLoc loc);
 
+  // The same for a queue that could not be made: builds what follows from
+  // elements that are its error, so that errors further on and the number of
+  // tensors are what they would be.
+  static Flow StepFailed(const Queue& queue, Flow flow, const Step& step);
+
   // Builds a stage: `fold` calls its argument for each element, which is
   // enqueued. Returns the queue.
   using FoldFn = std::function<Flow(Flow, const Step&)>;
@@ -148,7 +153,8 @@ class PipelineBuilder {
                 SourceLoc loc);
   // For stages that read `queue` other than by FoldQueue.
   void Reads(const Queue& queue) { inputs_.push_back(queue); }
-  // A queue of the stage itself, which is as new at each start.
+  // A queue of the stage itself, which is as new at each start. If a tensor of
+  // `like` is null, a failed queue with as many components.
   Queue OwnQueue(const Element& like, const BoundaryOptions& options,
                  SourceLoc loc);
 

@@ -423,6 +423,18 @@ Node* TryBuildNode(const std::string& op, std::vector<Output> inputs,
   spec.inputs = std::move(inputs);
   // (May contain duplicates, which AddNode removes.)
   spec.control_inputs = ControlInputsFor(s, op, spec.inputs);
+  for (const Node* c : spec.control_inputs)
+    if (c->graph() != s.graph) {
+      s.graph->RecordError(InvalidArgument(
+          "control input: expected a node of this graph, got ", c->Describe(),
+          " of another",
+          s.graph->capture == nullptr
+              ? ""
+              : "; hint: the body of a function captures values only; make its "
+                "calls run after the node",
+          "; building ", op));
+      return nullptr;
+    }
   spec.attrs = std::move(attrs);
   if (!s.devices.groups.empty() && !spec.attrs.count(kColocationAttr)) {
     AttrValue::Strings groups = s.devices.groups;

@@ -139,13 +139,13 @@ inline SourceLoc CallerLoc(const char* file = __builtin_FILE(),
   return {file, line};
 }
 
-// An argument of a builder: an output, or a number or string that becomes a
-// An argument of a builder: an output, or a number or string that becomes a
-// constant (of the type that the op requires, if it is used together with an
-// output; a number does not convert to a boolean, nor a C++ bool to a number).
-// On its own, as the initial value of a variable or a loop, 1 is an int32 and
-// 1.0 a float; Constant(1.0) is a double. Records the line where it was
-// written, from which operators and builders know the user's line.
+// An argument of a builder or an operator: an output, or a number or string
+// that becomes a constant (of the type that the op requires, if it is used
+// together with an output; a number does not convert to a boolean, nor a C++
+// bool to a number). On its own, as the initial value of a variable or a loop,
+// 1 is an int32 and 1.0 a float; Constant(1.0) is a double. Records the line
+// where it was written, from which operators and builders know the user's
+// line.
 class Operand {
  public:
   Operand(Output o, const char* file = __builtin_FILE(),  // NOLINT

@@ -81,19 +81,43 @@ uint64_t Load(const char* p) {
   return word;
 }
 
-// Processors that also multiply polynomials without carry, two pairs in an
-// instruction, have two units that can compute checksums at the same time. Of
-// each block the first part, `kTurns` times 128 bytes, is folded: four pairs of
-// 16 bytes move on 128 bytes in each turn, as the polynomials of what they
-// become there. The three other parts, of 40 bytes a turn, are for the checksum
-// instruction, as above.
-#define SLUICE_FOLDS __attribute__((target("avx2,pclmul,vpclmulqdq,sse4.2")))
-constexpr size_t kLongTurns = 16;
-constexpr size_t kShortTurns = 4;
-constexpr size_t FoldedBytes(size_t turns) { return 128 * turns; }
-constexpr size_t StreamBytes(size_t turns) { return 40 * turns; }
-constexpr size_t MixedBytes(size_t turns) {
-  return FoldedBytes(turns) + 3 * StreamBytes(turns);
+// Checksums of the three parts that follow what is folded, of kBytes each.
+template <size_t kBytes>
+struct Streams {
+  uint64_t first = 0, second = 0, third = 0;
+
+  // The next eight bytes of each; `at`: those of the first.
+  __attribute__((always_inline, target("sse4.2"))) void Take(const char* at) {
+    first = _mm_crc32_u64(first, Load(at));
+    second = _mm_crc32_u64(second, Load(at + kBytes));
+    third = _mm_crc32_u64(third, Load(at + 2 * kBytes));
+  }
+  // The checksum of the 16 bytes that stand for what was folded, and of these.
+  __attribute__((always_inline, target("sse4.2"))) uint64_t After(
+      __m128i folded) const {
+    const ZeroTables& zeros = Zeros<kBytes>();
+    uint64_t crc =
+        _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(folded)));
+    crc =
+        _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(folded, 1)));
+    crc = AppendZeros(zeros, crc) ^ first;
+    crc = AppendZeros(zeros, crc) ^ second;
+    return AppendZeros(zeros, crc) ^ third;
+  }
+};
+
+// Processors that also multiply polynomials without carry have two units that
+// can compute checksums at the same time. Of each block the first part,
+// `kTurns` times 64 bytes, is folded: four times 16 bytes move on 64 bytes in
+// each turn, as the polynomials of what they become there. The three other
+// parts, of 16 bytes a turn, are for the checksum instruction, as above.
+#define SLUICE_NARROW_FOLDS __attribute__((target("pclmul,sse4.2")))
+constexpr size_t kLongNarrowTurns = 32;
+constexpr size_t kShortNarrowTurns = 8;
+constexpr size_t NarrowFoldedBytes(size_t turns) { return 64 * turns; }
+constexpr size_t NarrowStreamBytes(size_t turns) { return 16 * turns; }
+constexpr size_t NarrowBytes(size_t turns) {
+  return NarrowFoldedBytes(turns) + 3 * NarrowStreamBytes(turns);
 }
 
 // x to the power n, modulo the checksum's polynomial, reflected.
@@ -103,11 +127,70 @@ constexpr uint32_t PowerOfX(int n) {
   return power;
 }
 
-// What the halves of 16 bytes are multiplied by to move them on. (A product of
-// reflected factors is shifted by one bit, and the second factor has 32.)
+SLUICE_NARROW_FOLDS inline __m128i LoadHalves(const char* at) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+}
+// `halves`, moved on, and `onto`. (A product of reflected factors is shifted by
+// one bit, and the second factor has 32.)
+template <int kBytes>
+SLUICE_NARROW_FOLDS inline __m128i MovedOnTo(__m128i onto, __m128i halves) {
+  // (Constants in builds without optimization, too.)
+  constexpr uint32_t kLater = PowerOfX(8 * kBytes - 33);
+  constexpr uint32_t kEarlier = PowerOfX(8 * kBytes + 31);
+  const __m128i by = _mm_set_epi64x(kLater, kEarlier);
+  return _mm_xor_si128(onto,
+                       _mm_xor_si128(_mm_clmulepi64_si128(halves, by, 0x00),
+                                     _mm_clmulepi64_si128(halves, by, 0x11)));
+}
+
+// Takes blocks off the bytes. (Loops of a constant length are written out: g++
+// does not unroll them at -O2.)
+template <size_t kTurns>
+SLUICE_NARROW_FOLDS uint64_t CrcOfNarrow(const char** bytes, size_t* size,
+                                         uint64_t crc) {
+  constexpr size_t kStream = NarrowStreamBytes(kTurns);
+  const char* p = *bytes;
+  for (; *size >= NarrowBytes(kTurns);
+       p += NarrowBytes(kTurns), *size -= NarrowBytes(kTurns)) {
+    const char* s = p + NarrowFoldedBytes(kTurns);
+    Streams<kStream> streams;
+    __m128i a = _mm_xor_si128(LoadHalves(p),
+                              _mm_cvtsi64_si128(static_cast<int64_t>(crc)));
+    __m128i b = LoadHalves(p + 16), c = LoadHalves(p + 32),
+            d = LoadHalves(p + 48);
+    for (const char* f = p + 64;; f += 64) {
+      streams.Take(s + 0);
+      streams.Take(s + 8);
+      s += 16;
+      if (f == p + NarrowFoldedBytes(kTurns)) break;
+      a = MovedOnTo<64>(LoadHalves(f), a);
+      b = MovedOnTo<64>(LoadHalves(f + 16), b);
+      c = MovedOnTo<64>(LoadHalves(f + 32), c);
+      d = MovedOnTo<64>(LoadHalves(f + 48), d);
+    }
+    // Together, until the last 16 bytes stand for all.
+    b = MovedOnTo<16>(b, a);
+    c = MovedOnTo<16>(c, b);
+    const __m128i last = MovedOnTo<16>(d, c);
+    crc = streams.After(last);
+  }
+  *bytes = p;
+  return crc;
+}
+
+// The same with pairs of 16 bytes, where an instruction multiplies two: each
+// turn folds 128 bytes and leaves 40 to each of the other parts.
+#define SLUICE_FOLDS __attribute__((target("avx2,pclmul,vpclmulqdq,sse4.2")))
+constexpr size_t kLongTurns = 16;
+constexpr size_t kShortTurns = 4;
+constexpr size_t FoldedBytes(size_t turns) { return 128 * turns; }
+constexpr size_t StreamBytes(size_t turns) { return 40 * turns; }
+constexpr size_t MixedBytes(size_t turns) {
+  return FoldedBytes(turns) + 3 * StreamBytes(turns);
+}
+
 template <int kBytes>
 SLUICE_FOLDS inline __m256i MovedOn(__m256i pairs) {
-  // (Constants in builds without optimization, too.)
   constexpr uint32_t kLater = PowerOfX(8 * kBytes - 33);
   constexpr uint32_t kEarlier = PowerOfX(8 * kBytes + 31);
   const __m256i by = _mm256_set_epi64x(kLater, kEarlier, kLater, kEarlier);
@@ -122,33 +205,24 @@ SLUICE_FOLDS inline __m256i MovedOnTo(const char* at, __m256i pairs) {
   return _mm256_xor_si256(LoadPairs(at), MovedOn<128>(pairs));
 }
 
-// Takes blocks off the bytes. (Loops of a constant length are written out: g++
-// does not unroll them at -O2.)
 template <size_t kTurns>
 SLUICE_FOLDS uint64_t CrcOfMixed(const char** bytes, size_t* size,
                                  uint64_t crc) {
   constexpr size_t kStream = StreamBytes(kTurns);
-  const ZeroTables& zeros = Zeros<kStream>();
   const char* p = *bytes;
   for (; *size >= MixedBytes(kTurns);
        p += MixedBytes(kTurns), *size -= MixedBytes(kTurns)) {
     const char* s = p + FoldedBytes(kTurns);
-    uint64_t first = 0, second = 0, third = 0;
-    const auto take = [&](size_t i)
-        __attribute__((always_inline, target("sse4.2"))) {
-      first = _mm_crc32_u64(first, Load(s + i));
-      second = _mm_crc32_u64(second, Load(s + kStream + i));
-      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
-    };
+    Streams<kStream> streams;
     __m256i a = _mm256_xor_si256(
         LoadPairs(p), _mm256_set_epi64x(0, 0, 0, static_cast<int64_t>(crc)));
     __m256i b = LoadPairs(p + 32), c = LoadPairs(p + 64), d = LoadPairs(p + 96);
     for (const char* f = p + 128;; f += 128) {
-      take(0);
-      take(8);
-      take(16);
-      take(24);
-      take(32);
+      streams.Take(s + 0);
+      streams.Take(s + 8);
+      streams.Take(s + 16);
+      streams.Take(s + 24);
+      streams.Take(s + 32);
       s += 40;
       if (f == p + FoldedBytes(kTurns)) break;
       a = MovedOnTo(f, a);
@@ -162,11 +236,7 @@ SLUICE_FOLDS uint64_t CrcOfMixed(const char** bytes, size_t* size,
     d = _mm256_xor_si256(d, MovedOn<32>(c));
     const __m128i last = _mm_xor_si128(_mm256_extracti128_si256(d, 1),
                                        _mm256_castsi256_si128(MovedOn<16>(d)));
-    crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(last)));
-    crc = _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(last, 1)));
-    crc = AppendZeros(zeros, crc) ^ first;
-    crc = AppendZeros(zeros, crc) ^ second;
-    crc = AppendZeros(zeros, crc) ^ third;
+    crc = streams.After(last);
   }
   *bytes = p;
   return crc;
@@ -204,26 +274,19 @@ template <size_t kTurns>
 SLUICE_WIDE_FOLDS uint64_t CrcOfWide(const char** bytes, size_t* size,
                                      uint64_t crc) {
   constexpr size_t kStream = WideStreamBytes(kTurns);
-  const ZeroTables& zeros = Zeros<kStream>();
   const char* p = *bytes;
   for (; *size >= WideBytes(kTurns);
        p += WideBytes(kTurns), *size -= WideBytes(kTurns)) {
     const char* s = p + WideFoldedBytes(kTurns);
-    uint64_t first = 0, second = 0, third = 0;
-    const auto take = [&](size_t i)
-        __attribute__((always_inline, target("sse4.2"))) {
-      first = _mm_crc32_u64(first, Load(s + i));
-      second = _mm_crc32_u64(second, Load(s + kStream + i));
-      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
-    };
+    Streams<kStream> streams;
     __m512i a = _mm512_xor_si512(
         LoadQuad(p),
         _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(crc)));
     __m512i b = LoadQuad(p + 64), c = LoadQuad(p + 128), d = LoadQuad(p + 192);
     for (const char* f = p + 256;; f += 256) {
-      take(0);
-      take(8);
-      take(16);
+      streams.Take(s + 0);
+      streams.Take(s + 8);
+      streams.Take(s + 16);
       s += 24;
       if (f == p + WideFoldedBytes(kTurns)) break;
       a = MovedOnTo<256>(LoadQuad(f), a);
@@ -240,11 +303,7 @@ SLUICE_WIDE_FOLDS uint64_t CrcOfWide(const char** bytes, size_t* size,
     const __m128i last =
         _mm_xor_si128(_mm256_extracti128_si256(pairs, 1),
                       _mm256_castsi256_si128(MovedOn<16>(pairs)));
-    crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(last)));
-    crc = _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(last, 1)));
-    crc = AppendZeros(zeros, crc) ^ first;
-    crc = AppendZeros(zeros, crc) ^ second;
-    crc = AppendZeros(zeros, crc) ^ third;
+    crc = streams.After(last);
   }
   *bytes = p;
   return crc;
@@ -271,7 +330,7 @@ __attribute__((target("sse4.2"))) uint64_t CrcOfThrees(const char** bytes,
   return crc;
 }
 
-enum Folds { kNoFolds, kFolds, kWideFolds };
+enum Folds { kNoFolds, kNarrowFolds, kFolds, kWideFolds };
 template <Folds folds>
 __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
                                                           size_t n,
@@ -286,6 +345,11 @@ __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
     if (n >= MixedBytes(kLongTurns)) crc = CrcOfMixed<kLongTurns>(&p, &n, crc);
     if (n >= MixedBytes(kShortTurns))
       crc = CrcOfMixed<kShortTurns>(&p, &n, crc);
+  } else if constexpr (folds == kNarrowFolds) {
+    if (n >= NarrowBytes(kLongNarrowTurns))
+      crc = CrcOfNarrow<kLongNarrowTurns>(&p, &n, crc);
+    if (n >= NarrowBytes(kShortNarrowTurns))
+      crc = CrcOfNarrow<kShortNarrowTurns>(&p, &n, crc);
   }
   if (n >= 3 * kLongBlock) crc = CrcOfThrees<kLongBlock>(&p, &n, crc);
   if (n >= 3 * kShortBlock) crc = CrcOfThrees<kShortBlock>(&p, &n, crc);
@@ -343,6 +407,8 @@ std::vector<Crc32cPath> Crc32cPaths() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2") == 0) return paths;
   paths.push_back({"instruction", CrcBy<InstructionCrc<kNoFolds>>});
+  if (__builtin_cpu_supports("pclmul") == 0) return paths;
+  paths.push_back({"narrow folds", CrcBy<InstructionCrc<kNarrowFolds>>});
   if (__builtin_cpu_supports("avx2") == 0 ||
       __builtin_cpu_supports("vpclmulqdq") == 0)
     return paths;

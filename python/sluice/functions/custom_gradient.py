@@ -160,6 +160,46 @@ def custom_gradient(f=None):
     return _Decorated(f, decorated)
 
 
+def grad_pass_through(f):
+    """Returns a function like f whose gradient is that of the identity.
+
+        y = tf.grad_pass_through(tf.round)(x)  # dy/dx is 1.
+
+    Variables that f reads get no gradients.
+    """
+    @custom_gradient
+    def passed_through(*args):
+        def grad(*dys, variables=None):
+            return dys if variables is None else (
+                dys, [None] * len(variables))
+        return f(*args), grad
+    return functools.wraps(f)(passed_through)
+
+
+def recompute_grad(f):
+    """Returns a function like f that its gradient computes again.
+
+    The values between its arguments and results need not be kept until then.
+    The variables that f uses get gradients, too.
+    """
+    @custom_gradient
+    def recomputed(*args):
+        scope = scopes.get_variable_scope()
+
+        def grad(*dys, variables=None):
+            with graphs.control_dependencies([d for d in dys if d is not None]):
+                again = nest.map_structure(array_ops.identity, list(args))
+                with scopes.variable_scope(scope, reuse=True):
+                    results = nest.flatten(f(*again))
+            xs = nest.flatten(again)
+            made = gradients.gradients(results, xs + list(variables or []),
+                                       list(dys))
+            return made if variables is None else (
+                made[:len(xs)], made[len(xs):])
+        return f(*args), grad
+    return functools.wraps(f)(recomputed)
+
+
 class Template:
     """A function that creates variables in its first call and reuses them."""
 

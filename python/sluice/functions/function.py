@@ -28,8 +28,7 @@ class _Body(graphs.Graph):
 
     def __init__(self, outer, by_value, stateful_copies=()):
         super().__init__()
-        _core.share_library(self, outer)
-        self.building_function = True
+        _core.begin_body(self, outer)
         self.outer, self._by_value = outer, by_value
         self._stateful_copies = stateful_copies
         self.arguments = []
@@ -60,10 +59,15 @@ class _Body(graphs.Graph):
                     raise ValueError(f"{tensor!r} must be from the same graph "
                                      f"as the function's call")
                 outside = self.outer.capture(tensor)
-            self.captured[tensor] = self.captured[outside] = self.argument(
-                tensor.dtype.base_dtype, tensor.op.name, tensor.shape)
+            if outside in self.captured:
+                self.captured[tensor] = self.captured[outside]
+                return self.captured[tensor]
+            made = self.captured[tensor] = self.captured[
+                outside] = self.argument(
+                    tensor.dtype.base_dtype, tensor.op.name, tensor.shape)
+            _core.note_capture(self, outside, made)
             if tensor.dtype == dtypes.resource:
-                _core.tell_variable(self, self.captured[tensor].op, tensor)
+                _core.tell_variable(self, made.op, tensor)
         return self.captured[tensor]
 
     def _copy(self, op):
@@ -250,6 +254,10 @@ class _DefinedFunction:
         for all shapes so far. A function that is declared, whose calls within
         may have other shapes, is made for the given `input_shapes` or for any.
         """
+        if self._grad_func is not None and self._python_grad_func is not None:
+            raise ValueError(f"Gradient defined twice for function "
+                             f"{self._label()}: expected grad_func or "
+                             f"python_grad_func, got both")
         known = []
         for where in (graph, graphs._outermost(graph)):
             known += [i for i in where._defined.get(self, ())

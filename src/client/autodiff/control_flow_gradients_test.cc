@@ -141,6 +141,39 @@ TEST_F(WhileGradientTest, BatchesWeightProductsOfFewRows) {
     EXPECT_NE(node->op_name(), "MatMulAdd") << node->name();
 }
 
+// Weights that multiply a column, twice in each iteration.
+TEST_F(WhileGradientTest, BatchesWeightProductsOfColumns) {
+  const Output w = In({16, 17}, "w");
+  const Output x = In({17, 1}), n = Placeholder<int>({}, "n");
+  const Output y = std::get<1>(While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output h) {
+        const Output up = ops::Tanh(ops::MatMul(w, h));
+        return std::tuple{i + 1,
+                          ops::Tanh(ops::MatMul(w, up, {.transpose_a = true}))};
+      }));
+  std::mt19937 random(13);
+  const auto some = [&random](const Shape& shape) {
+    Tensor t(DType::kDouble, shape);
+    for (double& d : t.flat<double>())
+      d = static_cast<double>(random() % 200) / 400 - 0.25;
+    return t;
+  };
+  for (const int count : {0, 1, 4}) {
+    SCOPED_TRACE(count);
+    ExpectGradients(y * y,
+                    {{w, some(Shape({16, 17}))},
+                     {x, some(Shape({17, 1}))},
+                     {n, Tensor::Scalar(count)}},
+                    count == 1 ? 2 : 1);
+  }
+  // No loop has a running sum of the weights' shape.
+  for (const auto& node : graph_.nodes())
+    if (node->op_name() == "Merge") {
+      EXPECT_NE(node->output_shape(0).ToString(), "[16,17]") << node->name();
+    }
+}
+
 TEST_F(WhileGradientTest, ComputesHigherOrders) {
   const Output x = In();
   const auto [i, y] = While(

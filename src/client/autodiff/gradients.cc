@@ -8,6 +8,7 @@
 #include "client/autodiff/backprop.h"
 #include "client/autodiff/function_gradients.h"
 #include "client/autodiff/gradient_values.h"
+#include "client/autodiff/outside_gradients.h"
 #include "graph/exact_line.h"
 #include "graph/graph.h"
 #include "graph/shape_context.h"
@@ -97,27 +98,26 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
                                         const std::vector<GradTarget>& xs,
                                         const GradientOptions& options,
                                         SourceLoc loc) {
-  Graph* graph = ys.empty() || !ys[0].valid() ? &CurrentGraph() : ys[0].graph();
+  Graph* const graph = GraphOfGradients(ys, options);
   std::optional<WithGraph> there;
   if (graph != &CurrentGraph()) there.emplace(*graph);
   std::lock_guard<std::recursive_mutex> lock(graph->mutex());
-  // (In the body of a function, what it captures is an argument.)
-  std::vector<GradTarget> targets = xs;
-  std::vector<Output> x_outputs;
-  for (GradTarget& x : targets) {
-    x.output = Operand(x.output).Get();
-    x_outputs.push_back(x.output);
-  }
+  std::vector<Output> y_outputs;
+  for (const Output& y : ys)  // (In a body, outer ones are arguments.)
+    y_outputs.push_back(y.valid() ? Operand(y).Get() : y);
   const auto is_integer = [](const Output& o) {
     return IsInteger(RemoveRef(o.dtype()));
   };
   const IntegerGradients integers(
       options.integers &&
       (std::any_of(ys.begin(), ys.end(), is_integer) ||
-       std::any_of(x_outputs.begin(), x_outputs.end(), is_integer)));
+       std::any_of(xs.begin(), xs.end(),
+                   [&](const GradTarget& x) { return is_integer(x.output); })));
   StoreScope stores;
-  Result<std::vector<Gradient>> grads =
-      GradientsWithStores(ys, targets, options, &stores);
+  const Result<std::vector<Gradient>> grads =
+      MayGoOutside(xs, options)
+          ? GradientsFromBody(y_outputs, xs, options)
+          : GradientsWithStores(y_outputs, xs, options, &stores);
   if (!grads.ok()) return WithLine(grads.status(), loc);
   return grads;
 }

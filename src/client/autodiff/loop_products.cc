@@ -10,17 +10,24 @@
 namespace sluice {
 namespace {
 
+bool IsColumns(const Node& product) {
+  return !product.BoolAttr("transpose_a") && product.BoolAttr("transpose_b");
+}
+
 // The sum of such products touches the whole sum in every iteration, with as
 // many multiplications per element as there are rows. True if the factors have
-// at most 1 / `times` as many elements as the sum.
+// at most 1 / `times` as many elements as the sum. (Columns are rows as they
+// are stored only if they are single ones.)
 bool IsThinProduct(const Node& n, int64_t times) {
-  if (n.kind() != OpKind::kMatMul || !n.BoolAttr("transpose_a") ||
-      n.BoolAttr("transpose_b"))
-    return false;
+  if (n.kind() != OpKind::kMatMul) return false;
   const DType t = n.output_type(0);
   const PartialShape &a = n.input(0).shape(), &b = n.input(1).shape();
-  return (t == DType::kFloat || t == DType::kDouble) && a.fully_known() &&
-         b.fully_known() && a.rank() == 2 && b.rank() == 2 &&
+  if ((t != DType::kFloat && t != DType::kDouble) || !a.fully_known() ||
+      !b.fully_known() || a.rank() != 2 || b.rank() != 2)
+    return false;
+  if (IsColumns(n))
+    return a.dim(1) == 1 && times <= std::min(a.dim(0), b.dim(0));
+  return n.BoolAttr("transpose_a") && !n.BoolAttr("transpose_b") &&
          a.dim(0) * times <= std::min(a.dim(1), b.dim(1));
 }
 
@@ -79,12 +86,26 @@ LoopProducts::LoopProducts(const LoopMember& loop,
   }
 }
 
-std::optional<LoopProduct> LoopProducts::ProductOf(const LoopSum& sum) const {
-  if (sum.term.is_sparse() || !sum.term) return std::nullopt;
-  const Node& n = *sum.term.dense.node;
-  if (ContextOf(sum.term.dense) != loop_.loop() || !IsThinProduct(n, 1))
+std::vector<LoopProduct> LoopProducts::ProductsOf(const LoopSum& sum) const {
+  if (sum.term.is_sparse() || !sum.term) return {};
+  const Output& term = sum.term.dense;
+  const bool several = term.node->kind() == OpKind::kAddN;
+  if (ContextOf(term) != loop_.loop()) return {};
+  std::vector<LoopProduct> products;
+  for (int i = 0; i < (several ? term.node->num_inputs() : 1); ++i) {
+    const auto product = ProductOf(several ? term.node->input(i) : term);
+    if (!product.has_value()) return {};
+    products.push_back(*product);
+  }
+  return products;
+}
+
+std::optional<LoopProduct> LoopProducts::ProductOf(const Output& term) const {
+  const Node& n = *term.node;
+  if (ContextOf(term) != loop_.loop() || !IsThinProduct(n, 1))
     return std::nullopt;
-  LoopProduct product{n.input(0), n.input(1), WrittenRows(n.input(1))};
+  LoopProduct product{n.input(0), n.input(1), IsColumns(n), {}};
+  if (!product.columns) product.rows = WrittenRows(n.input(1));
   if (!product.rows.has_value() && !IsThinProduct(n, 16)) return std::nullopt;
   return product;
 }

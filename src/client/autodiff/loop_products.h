@@ -7,7 +7,9 @@
 //
 // which is one product, X^T * dY, of all rows x and all rows dy. If there are
 // few rows, they need less memory than the running sum, and the one product is
-// faster than all those of the iterations. The recognition reads a finished
+// faster than all those of the iterations. Likewise for weights that are
+// multiplied by a column, whose gradient is a column times a row, and for those
+// that an iteration uses several times. The recognition reads a finished
 // gradient loop and the sums that the walk recorded for it; it adds no nodes.
 // client/autodiff/loop_sums.h builds what is found.
 #ifndef SLUICE_CLIENT_AUTODIFF_LOOP_PRODUCTS_H_
@@ -58,9 +60,10 @@ class ArrayUses {
   std::unordered_map<const Node*, Uses> uses_;  // By array.
 };
 
-// A sum of products a^T * b to compute after the loop.
+// A sum of products to compute after the loop: a^T * b, or, of columns, a * b^T.
 struct LoopProduct {
   Output a, b;  // The factors: matrices in the loop's body.
+  bool columns = false;
   // If the loop already writes b, at the index of the iteration and only there,
   // to a gradient array: the array of which it is that (a value around the
   // loop), and the position of the sum of its flow among the loop's sums.
@@ -80,13 +83,15 @@ class LoopProducts {
   LoopProducts(const LoopMember& loop, const std::vector<LoopSum>& sums,
                ArrayUses* uses);
 
-  // The product to compute after the loop in place of the sum: a product of
-  // float or double matrices of known shapes that every iteration computes,
-  // with at most 1/16 as many rows as the sum has rows or columns, or at most
-  // as many if b is written already. Null for any other sum.
-  std::optional<LoopProduct> ProductOf(const LoopSum& sum) const;
+  // The products to compute after the loop in place of the sum: its term, or
+  // the terms that its term adds, are products of float or double matrices of
+  // known shapes that every iteration computes, with at most 1/16 as many rows
+  // as the sum has rows or columns, or at most as many if b is written already.
+  // Empty for any other sum.
+  std::vector<LoopProduct> ProductsOf(const LoopSum& sum) const;
 
  private:
+  std::optional<LoopProduct> ProductOf(const Output& term) const;
   std::optional<LoopProduct::Rows> WrittenRows(const Output& value) const;
 
   const LoopMember& loop_;

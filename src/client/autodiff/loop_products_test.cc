@@ -63,10 +63,10 @@ class LoopProductsTest : public ClientTest {
                            {Output(grad, 0), index, value, Output(grad, 1)}))};
   }
 
-  std::optional<LoopProduct> Recognised(const std::vector<LoopSum>& sums) {
+  std::vector<LoopProduct> Recognised(const std::vector<LoopSum>& sums) {
     EXPECT_TRUE(graph_.status().ok()) << graph_.status();
     ArrayUses uses(&graph_, graph_.num_nodes());
-    return LoopProducts(*loop_, sums, &uses).ProductOf(sums[0]);
+    return LoopProducts(*loop_, sums, &uses).ProductsOf(sums[0]);
   }
 
   LoopMember* loop_ = nullptr;
@@ -75,21 +75,56 @@ class LoopProductsTest : public ClientTest {
 TEST_F(LoopProductsTest, AreThoseOfFewRows) {
   const Output a = InBody({1, kWide}), b = InBody({1, kWide});
   const auto found = Recognised({ProductOfRows(a, b)});
-  ASSERT_TRUE(found.has_value());
-  EXPECT_TRUE(found->a.SameAs(a));
-  EXPECT_TRUE(found->b.SameAs(b));
-  EXPECT_FALSE(found->rows.has_value());
-  EXPECT_FALSE(
-      Recognised({ProductOfRows(InBody({2, kWide}), InBody({2, kWide}))}));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].a.SameAs(a));
+  EXPECT_TRUE(found[0].b.SameAs(b));
+  EXPECT_FALSE(found[0].columns);
+  EXPECT_FALSE(found[0].rows.has_value());
+  EXPECT_TRUE(
+      Recognised({ProductOfRows(InBody({2, kWide}), InBody({2, kWide}))})
+          .empty());
+}
+
+TEST_F(LoopProductsTest, AreThoseOfSingleColumns) {
+  const AttrMap columns = {{"transpose_b", true}};
+  const Output a = InBody({kWide, 1}), b = InBody({kWide, 1});
+  const auto found = Recognised({ProductOfRows(a, b, columns)});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].a.SameAs(a));
+  EXPECT_TRUE(found[0].b.SameAs(b));
+  EXPECT_TRUE(found[0].columns);
+  EXPECT_TRUE(Recognised({ProductOfRows(InBody({kWide, 2}), InBody({kWide, 2}),
+                                        columns)})
+                  .empty());
+  EXPECT_TRUE(Recognised({ProductOfRows(a, InBody({2, 1}), columns)}).empty());
+}
+
+TEST_F(LoopProductsTest, AreAllThatATermAdds) {
+  const Output row = InBody({1, kWide}), column = InBody({kWide, 1});
+  const LoopSum of_rows = ProductOfRows(row, row);
+  const LoopSum of_columns =
+      ProductOfRows(column, column, {{"transpose_b", true}});
+  const Output other = InBody({kWide, kWide});
+  const auto sum = [&](const std::vector<Output>& terms) {
+    const ContextScope in_body(loop_->loop());
+    return LoopSum{of_rows.x, Gradient(Build("AddN", terms))};
+  };
+  const Output a = of_rows.term.dense, b = of_columns.term.dense;
+  const auto found = Recognised({sum({a, b})});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_FALSE(found[0].columns);
+  EXPECT_TRUE(found[1].columns);
+  EXPECT_TRUE(Recognised({sum({a, other, b})}).empty());
 }
 
 TEST_F(LoopProductsTest, AreNotThoseOfUnknownShapesOrOtherSides) {
   const Output row = InBody({1, kWide});
-  EXPECT_FALSE(Recognised({ProductOfRows(InBody({-1, kWide}), row)}));
-  EXPECT_FALSE(Recognised(
-      {ProductOfRows(row, InBody({kWide, 1}),
-                     {{"transpose_a", true}, {"transpose_b", true}})}));
-  EXPECT_FALSE(Recognised({ProductOfRows(InBody({kWide, 1}), row, {})}));
+  EXPECT_TRUE(Recognised({ProductOfRows(InBody({-1, kWide}), row)}).empty());
+  EXPECT_TRUE(Recognised({ProductOfRows(
+                             row, InBody({kWide, 1}),
+                             {{"transpose_a", true}, {"transpose_b", true}})})
+                  .empty());
+  EXPECT_TRUE(Recognised({ProductOfRows(InBody({kWide, 1}), row, {})}).empty());
 }
 
 TEST_F(LoopProductsTest, AreNotThoseThatABranchComputes) {
@@ -104,35 +139,39 @@ TEST_F(LoopProductsTest, AreNotThoseThatABranchComputes) {
         },
         [&] { return sum.term.dense; });
   }
-  EXPECT_FALSE(Recognised({sum}));
+  EXPECT_TRUE(Recognised({sum}).empty());
 }
 
 TEST_F(LoopProductsTest, UseRowsThatTheLoopWritesAlready) {
   const TensorArray rows = RowsRead(1);
   const Output a = InBody({4, kWide}), b = InBody({4, kWide});
   const LoopSum product = ProductOfRows(a, b);
-  EXPECT_FALSE(Recognised({product})) << "too many rows to write";
+  EXPECT_TRUE(Recognised({product}).empty()) << "too many rows to write";
   const LoopSum other = WriteTo(RowsRead(1), a, loop_->index());
   const LoopSum flow = WriteTo(rows, b, loop_->index());
   const auto found = Recognised({product, other, flow});
-  ASSERT_TRUE(found.has_value());
-  ASSERT_TRUE(found->rows.has_value());
-  EXPECT_TRUE(found->rows->array.SameAs(rows.handle()));
-  EXPECT_EQ(found->rows->flow, 2);
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_TRUE(found[0].rows.has_value());
+  EXPECT_TRUE(found[0].rows->array.SameAs(rows.handle()));
+  EXPECT_EQ(found[0].rows->flow, 2);
 }
 
 TEST_F(LoopProductsTest, UseNoRowsThatMayBeOthersOrElsewhere) {
   const Output a = InBody({4, kWide}), b = InBody({4, kWide});
   const LoopSum product = ProductOfRows(a, b);
-  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(2), b, loop_->index())}));
-  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(0), b, loop_->index())}));
-  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(1), a, loop_->index())}));
+  EXPECT_TRUE(
+      Recognised({product, WriteTo(RowsRead(2), b, loop_->index())}).empty());
+  EXPECT_TRUE(
+      Recognised({product, WriteTo(RowsRead(0), b, loop_->index())}).empty());
+  EXPECT_TRUE(
+      Recognised({product, WriteTo(RowsRead(1), a, loop_->index())}).empty());
   Output backwards;
   {
     const ContextScope in_body(loop_->loop());
     backwards = 4 - loop_->index();
   }
-  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(1), b, backwards)}));
+  EXPECT_TRUE(
+      Recognised({product, WriteTo(RowsRead(1), b, backwards)}).empty());
 }
 
 TEST_F(LoopProductsTest, LookAtEachNodeOnceForAllArrays) {

@@ -35,8 +35,9 @@ class LoopSumBuilder {
   Result<Gradient> TotalOf(const LoopSum& sum);
   Result<Output> InLoop(const Output& x, const Output& g);
   Result<Output> Deferred(const Output& x, const Output& g);
+  Result<Output> AfterLoop(const std::vector<LoopProduct>& products);
   Result<Output> AfterLoop(const LoopProduct& product);
-  Result<Output> Collect(const Output& rows);
+  Result<Output> Collect(const Output& rows, bool columns);
   Result<Output> Stack(const Output& array, const Output& flow,
                        const Output& like);
   Result<Gradient> OfSlices(const Output& x, const Gradient& g);
@@ -69,15 +70,27 @@ Result<Gradient> LoopSumBuilder::TotalOf(const LoopSum& sum) {
   const Output& x = sum.x;
   const AtLine at(x.node->loc());
   if (sum.term.is_sparse()) return OfSlices(x, sum.term);
-  const std::optional<LoopProduct> product = products_.ProductOf(sum);
-  SLUICE_ASSIGN_OR_RETURN(const Output total, product.has_value()
-                                                  ? AfterLoop(*product)
+  const std::vector<LoopProduct> products = products_.ProductsOf(sum);
+  SLUICE_ASSIGN_OR_RETURN(const Output total, !products.empty()
+                                                  ? AfterLoop(products)
                                               : HasDeferredTerm(sum.term.dense)
                                                   ? Deferred(x, sum.term.dense)
                                                   : InLoop(x, sum.term.dense));
   if (RemoveRef(x.dtype()) != DType::kResource)
     SLUICE_RETURN_IF_ERROR(x.graph()->SetShape(total, x.shape()));
   return Gradient(total);
+}
+
+// The matrix products that g adds, or g itself if it is one; empty if it has
+// other terms.
+std::vector<Output> ProductsIn(const Output& g) {
+  const bool several = g.node->kind() == OpKind::kAddN;
+  std::vector<Output> products;
+  for (int i = 0; i < (several ? g.node->num_inputs() : 1); ++i) {
+    products.push_back(several ? g.node->input(i) : g);
+    if (products.back().node->kind() != OpKind::kMatMul) return {};
+  }
+  return products;
 }
 
 Result<Output> LoopSumBuilder::InLoop(const Output& x, const Output& g) {
@@ -94,11 +107,17 @@ Result<Output> LoopSumBuilder::InLoop(const Output& x, const Output& g) {
   {
     const ContextScope in_body(loop_);
     const Output so_far = loop_->variable(v).body_value;
-    // (The sum of a product is computed in the buffer of the running sum:
+    // (The sum of products is computed in the buffer of the running sum:
     // passes.h, AccumulateProducts.)
     const bool variant = RemoveRef(g.dtype()) == DType::kVariant;
-    sum = Build(variant || g.node->kind() == OpKind::kMatMul ? "AddN" : "AddV2",
-                {so_far, g}, {}, "sum", {});
+    const std::vector<Output> products = ProductsIn(g);
+    std::vector<Output> terms = {so_far};
+    if (products.empty())
+      terms.push_back(g);
+    else
+      terms.insert(terms.end(), products.begin(), products.end());
+    sum = Build(variant || !products.empty() ? "AddN" : "AddV2", terms, {},
+                "sum", {});
     if (sum.valid() && !variant)
       SLUICE_RETURN_IF_ERROR(x.graph()->SetShape(sum, zeros.shape()));
   }
@@ -128,12 +147,23 @@ Result<Output> LoopSumBuilder::Deferred(const Output& x, const Output& g) {
   return Built(DeferredValueOf(Output(loop_->variable(v).exit), x));
 }
 
+Result<Output> LoopSumBuilder::AfterLoop(
+    const std::vector<LoopProduct>& products) {
+  std::vector<Output> sums;
+  for (const LoopProduct& p : products) {
+    SLUICE_ASSIGN_OR_RETURN(sums.emplace_back(), AfterLoop(p));
+  }
+  if (sums.size() == 1) return sums[0];
+  const ContextScope there(around_);
+  return Built(Build("AddN", sums, {}, "sum", {}));
+}
+
 // Collects the factors of all iterations: a layer's inputs and the gradients of
 // its outputs, which need less memory than the weights if there are few. Their
 // stacked rows are two factors, whose single product is the sum.
 Result<Output> LoopSumBuilder::AfterLoop(const LoopProduct& product) {
   const ContextScope there(around_);
-  SLUICE_ASSIGN_OR_RETURN(const Output a, Collect(product.a));
+  SLUICE_ASSIGN_OR_RETURN(const Output a, Collect(product.a, product.columns));
   Output b;
   if (product.rows.has_value()) {
     // (The flow may have passed through nodes by which it is not recognised.)
@@ -142,18 +172,17 @@ Result<Output> LoopSumBuilder::AfterLoop(const LoopProduct& product) {
     SLUICE_ASSIGN_OR_RETURN(
         b, Stack(product.rows->array, totals_[flow].dense, product.b));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(b, Collect(product.b));
+    SLUICE_ASSIGN_OR_RETURN(b, Collect(product.b, product.columns));
   }
   return Built(Build("MatMul", {a, b}, {{"transpose_a", true}}, "sum", {}));
 }
 
 // [n, rows, width] as [n * rows, width].
-Result<Output> Joined(const Output& stacked, const Output& like) {
+Result<Output> Joined(const Output& stacked, int64_t width) {
   SLUICE_RETURN_IF_ERROR(Built(stacked).status());
-  return Built(Build(
-      "Reshape",
-      {stacked, IntVector({-1, static_cast<int32_t>(like.shape().dim(1))})}, {},
-      "", {}));
+  return Built(Build("Reshape",
+                     {stacked, IntVector({-1, static_cast<int32_t>(width)})},
+                     {}, "", {}));
 }
 
 // The elements of an array's gradient array, one per iteration, stacked.
@@ -173,11 +202,11 @@ Result<Output> LoopSumBuilder::Stack(const Output& array, const Output& flow,
                       {{"dtype", like.dtype()},
                        {"element_shape", AttrValue(like.shape())}},
                       "", {}),
-                like);
+                like.shape().dim(1));
 }
 
-// One matrix row per iteration, stacked.
-Result<Output> LoopSumBuilder::Collect(const Output& rows) {
+// The rows of a matrix per iteration, or its one column as a row, stacked.
+Result<Output> LoopSumBuilder::Collect(const Output& rows, bool columns) {
   const AttrMap attrs = {{"dtype", rows.dtype()},
                          {"element_shape", AttrValue(rows.shape())}};
   AttrMap growing = attrs;
@@ -204,7 +233,8 @@ Result<Output> LoopSumBuilder::Collect(const Output& rows) {
       "Range", {ScalarOf(DType::kInt32, 0), size, ScalarOf(DType::kInt32, 1)},
       {}, "", {});
   return Joined(
-      Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {}), rows);
+      Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {}),
+      rows.shape().dim(columns ? 0 : 1));
 }
 
 // Collects slices in one array for the indices and one for the values, and

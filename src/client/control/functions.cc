@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "client/body_captures.h"
 #include "client/body_in_progress.h"
 #include "client/control/own_calls.h"
 #include "client/variables.h"
@@ -42,6 +43,7 @@ class Captures {
            FunctionBody* body)
       : owner_(*owner),
         body_(body),
+        captured_(body->graph.get(), owner),
         progress_{body->graph.get(), owner, &name, innermost_body, &around} {
     body->graph->capture = [this](const Output& o) { return CaptureValue(o); };
     innermost_body = &progress_;
@@ -53,7 +55,12 @@ class Captures {
   Captures(const Captures&) = delete;
 
   // Outputs of the owner's graph, one for each added argument.
-  const std::vector<Output>& outputs() const { return outputs_; }
+  std::vector<Output> outputs() const {
+    std::vector<Output> outputs;
+    for (const BodyCaptures::Value& v : captured_.values())
+      outputs.push_back(v.outside);
+    return outputs;
+  }
 
  private:
   Result<Output> CaptureValue(const Output& outside) {
@@ -68,8 +75,8 @@ class Captures {
     if (from != &owner_) {
       SLUICE_ASSIGN_OR_RETURN(value, owner_.capture(outside));
     }
-    const size_t known = IndexOf(outputs_, value);
-    if (known < outputs_.size()) return args_[known];
+    if (const Output known = captured_.Inside(value); known.valid())
+      return known;
     Graph& g = *body_->graph;
     NodeSpec spec;
     spec.op = "_Arg";
@@ -84,15 +91,14 @@ class Captures {
         TellVariable(&g, arg, held, VariableShapeOf(value));
     SLUICE_RETURN_IF_ERROR(g.SetShape(Output(arg), value.shape()));
     body_->args.push_back(arg);
-    outputs_.push_back(value);
-    args_.emplace_back(arg);
-    return args_.back();
+    captured_.Add(value, Output(arg));
+    return Output(arg);
   }
 
   const Graph& owner_;
   FunctionBody* const body_;
+  BodyCaptures captured_;
   const BodyInProgress progress_;
-  std::vector<Output> outputs_, args_;
 };
 
 std::string TypeList(const std::vector<DType>& types) {

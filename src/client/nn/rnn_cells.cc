@@ -237,8 +237,9 @@ Output RnnCell::Kind::Weight(const std::string& name, const Shape& shape,
 bool RnnCell::Kind::KnowsDepth(int64_t depth, SourceLoc loc) const {
   if (depth >= 0) return true;
   BuildError(InvalidArgument("cell '", name_,
-                             "': expected inputs whose last dimension is known "
-                             "before the step, got an unknown one"),
+                             "': expected an input [batch, depth] at each step "
+                             "of a sequence, with a depth that is known when "
+                             "the graph is built, got one without"),
              loc);
   return false;
 }

@@ -504,7 +504,13 @@ TEST_F(RnnTest, InvalidUsesReportTheUsersLine) {
          line = __LINE__ + 1;
          return DynamicRnn(LstmCell(2), unknown).outputs;
        },
-       "cell 'lstm_cell': expected inputs whose last dimension is known"},
+       "cell 'lstm_cell': expected an input [batch, depth] at each step of a "
+       "sequence, with a depth that is known"},
+      {[&] {
+         line = __LINE__ + 1;
+         return DynamicRnn(LstmCell(2), Placeholder<float>({-1, 4})).outputs;
+       },
+       "cell 'lstm_cell': expected an input [batch, depth]"},
       {[&] {
          line = __LINE__ + 1;
          return DynamicRnn(lstm, Placeholder<float>({2, 3, 5})).outputs;

@@ -201,6 +201,9 @@ Status EtcdClient::Watch(const std::string& prefix, int64_t revision,
     i = current_;
   }
   Call c(this);
+  // A member that is cut off from its leader ends the watch instead of never
+  // telling of a change.
+  c.context.AddMetadata("hasleader", "true");
   etcdserverpb::Watch::Stub stub(channels_[i]);
   const auto stream = stub.Watch(&c.context);
   etcdserverpb::WatchRequest q;

@@ -47,7 +47,8 @@ class EtcdClient {
   Result<std::optional<std::string>> Claim(const EtcdEntry& entry,
                                            int64_t lease);
   // Calls `changed` after each change from that revision on, until the
-  // connection ends or `changed` returns false; returns the reason.
+  // connection ends, the server has no leader, or `changed` returns false;
+  // returns the reason.
   Status Watch(const std::string& prefix, int64_t revision,
                const std::function<bool()>& changed);
   // Cancels all calls, current and future.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <thread>
@@ -249,6 +250,23 @@ TEST_F(EtcdTest, UnreachableEtcdIsNamedInError) {
   m = EtcdMembership::Open(o);
   ASSERT_TRUE(m.ok()) << m.status();
   EXPECT_TRUE((*m)->Join({"ps", 0, "10.0.0.1:1"}, 7, nullptr).ok());
+}
+
+TEST_F(EtcdTest, WatchEndsWhenItsServerLosesTheLeader) {
+  TestEtcd pair(2);
+  ASSERT_FALSE(pair.endpoint().empty()) << pair.log();
+  EtcdClient client({pair.endpoint()}, milliseconds(2000));
+  std::atomic<bool> ended = false;
+  Status why;
+  std::thread watches([&] {
+    why = client.Watch("/", 1, [] { return true; });
+    ended = true;
+  });
+  pair.Kill(1);  // The first is not a majority.
+  EXPECT_TRUE(BecomesTrue([&] { return ended.load(); }));
+  client.Shutdown();
+  watches.join();
+  EXPECT_EQ(why.code(), StatusCode::kUnavailable) << why;
 }
 
 TEST_F(EtcdTest, ForeignKeysAreIgnored) {

@@ -177,6 +177,32 @@ TEST(PreparedSteps, StepEvictedDuringStartStillRuns) {
   EXPECT_TRUE(FallsTo(1, &session, cluster.server("ps", 0), {one, third}));
 }
 
+TEST(EarlyFeeds, BeyondATasksLimitFailTheStepForThatReason) {
+  Graph graph;
+  WithGraph use(graph);
+  TestCluster cluster(
+      {{"ps", 1}, {"worker", 1}},
+      [](TransportOptions o) {
+        return std::make_unique<LocalTransport>(std::move(o));
+      },
+      [](ServerOptions* o) { o->limits.early_bytes = 1 << 16; });
+  const DeviceScope on("/job:ps/task:0");
+  const Output a = Placeholder<float>(), b = Placeholder<float>();
+  const Output y = ops::Sum(a + b, IntVector({0}));
+  Session session(cluster.target("worker", 0), graph);
+  const auto run = [&](int64_t n) {
+    const Tensor ones = Tensor::Vector<float>(std::vector<float>(n, 1.0f));
+    return session.Run({{a, ones}, {b, ones}}, y);
+  };
+  const Status s = run(1 << 15).status();
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("tokens of steps that have not begun"));
+  const Result<Tensor> fits = run(100);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ(fits->scalar<float>(), 200);
+}
+
 TEST_F(ClusterTest, TheGraphMayGrowBetweenSteps) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);

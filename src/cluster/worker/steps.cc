@@ -238,8 +238,8 @@ void WorkerSteps::Start(StepRequest request) {
   Status refused;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (ended_.contains(run)) {
-      refused = Cancelled("step: expected one that has not been cancelled");
+    if (auto e = ended_.find(run); e != ended_.end()) {
+      refused = e->second;
     } else if (auto it = early_.find(run); it != early_.end()) {
       refused = it->second.cancelled;
       step->early = std::move(it->second.tokens);
@@ -375,8 +375,14 @@ void WorkerSteps::Count(int64_t took_ns, bool ok) {
     c.recent_ns[number % kRecentSteps] = took_ns;
 }
 
-void WorkerSteps::Ended(uint64_t run) {
-  if (!ended_.insert(run).second) return;
+Status WorkerSteps::TooManyEarlyTokens() const {
+  return ResourceExhausted(
+      "tokens of steps that have not begun: expected at most ",
+      limits_.early_bytes, " bytes in task ", task_, ", got more");
+}
+
+void WorkerSteps::Ended(uint64_t run, Status why) {
+  if (!ended_.emplace(run, std::move(why)).second) return;
   ended_order_.push_back(run);
   if (ended_order_.size() > kEndedKept) {
     ended_.erase(ended_order_.front());
@@ -414,7 +420,7 @@ void WorkerSteps::KeepEarlyTokens(uint64_t run, uint32_t partition,
   if (ended_.contains(run) || absl::c_any_of(closed_, is_its)) return;
   if (!early_.contains(run) &&
       early_bytes_ + kEarlyBytes > limits_.early_bytes) {
-    Ended(run);  // (It lacks tokens, so it must not start.)
+    Ended(run, TooManyEarlyTokens());  // (It lacks tokens.)
     return;
   }
   auto [it, fresh] = early_.try_emplace(run);
@@ -430,10 +436,7 @@ void WorkerSteps::KeepEarlyTokens(uint64_t run, uint32_t partition,
     const size_t bytes = BytesOf(m);
     if (early_bytes_ + bytes > limits_.early_bytes) {
       // A step that lacks a token must not run: it would wait forever.
-      if (e.cancelled.ok())
-        e.cancelled = ResourceExhausted(
-            "tokens of steps that have not begun: expected at most ",
-            limits_.early_bytes, " bytes in task ", task_, ", got more");
+      if (e.cancelled.ok()) e.cancelled = TooManyEarlyTokens();
       return;
     }
     e.bytes += bytes;
@@ -467,11 +470,14 @@ void WorkerSteps::WatchEarly() {
   watching_ = false;
 }
 
-void WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
-                            std::vector<Tensor>* values) {
+Status WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
+                              std::vector<Tensor>* values) {
   std::lock_guard<std::mutex> lock(mu_);
   auto it = early_.find(run);
-  if (it == early_.end()) return;
+  if (it == early_.end()) {
+    const auto e = ended_.find(run);
+    return e == ended_.end() ? OkStatus() : e->second;
+  }
   for (TokenMessage& m : it->second.feeds) {
     args->push_back(m.edge);
     const size_t bytes = BytesOf(m);
@@ -480,9 +486,11 @@ void WorkerSteps::TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
     early_bytes_ -= bytes;
   }
   it->second.feeds.clear();
-  if (!it->second.tokens.empty() || !it->second.cancelled.ok()) return;
+  const Status cancelled = it->second.cancelled;
+  if (!it->second.tokens.empty() || !cancelled.ok()) return cancelled;
   early_bytes_ -= it->second.bytes;
   early_.erase(it);
+  return OkStatus();
 }
 
 void WorkerSteps::Forget(uint64_t run) {

@@ -114,9 +114,10 @@ class WorkerSteps {
   void Drain();
   void Start(StepRequest request);
   void Deliver(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
-  // Takes the feeds that have arrived for a step that is about to start.
-  void TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
-                 std::vector<Tensor>* values);
+  // Takes the feeds that have arrived for a step that is about to start. An
+  // error says why others may be missing: they were dropped.
+  Status TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
+                   std::vector<Tensor>* values);
   // A step that has not started yet will then not start.
   void Cancel(uint64_t run, const Status& why);
   void CancelSession(uint64_t session, const Status& why);
@@ -151,7 +152,11 @@ class WorkerSteps {
   void Leave(const std::shared_ptr<Step>& step);
   void Conclude(const std::shared_ptr<Step>& step);
   void Count(int64_t took_ns, bool ok);
-  void Ended(uint64_t run);  // REQUIRES: mu_ held.
+  // No step of this number starts any more; `why` is its error. REQUIRES: mu_
+  // held.
+  void Ended(uint64_t run, Status why = Cancelled("step: expected one that has "
+                                                  "not been cancelled"));
+  Status TooManyEarlyTokens() const;
   void KeepEarlyTokens(uint64_t run, uint32_t partition,
                        std::span<TokenMessage> batch);
   // Drops tokens whose steps did not start in time, until none are left.
@@ -174,8 +179,8 @@ class WorkerSteps {
   size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
   bool watching_ = false;                       // GUARDED_BY(mu_)
   std::condition_variable early_over_;
-  absl::flat_hash_set<uint64_t> ended_;  // GUARDED_BY(mu_): latest.
-  std::deque<uint64_t> ended_order_;     // GUARDED_BY(mu_)
+  absl::flat_hash_map<uint64_t, Status> ended_;  // GUARDED_BY(mu_): latest.
+  std::deque<uint64_t> ended_order_;             // GUARDED_BY(mu_)
   // GUARDED_BY(mu_): the latest sessions that ended, and why.
   std::deque<std::pair<uint64_t, Status>> closed_;
   StepCounters counters_;  // GUARDED_BY(mu_)

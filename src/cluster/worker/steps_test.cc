@@ -108,12 +108,32 @@ TEST_F(WorkerStepsTest, FeedsAreReturnedOnce) {
   Send(1, 3, kFeedPartition);
   std::vector<uint32_t> args;
   std::vector<Tensor> values;
-  steps.TakeFeeds(1, &args, &values);
+  EXPECT_TRUE(steps.TakeFeeds(1, &args, &values).ok());
   ASSERT_EQ(values.size(), 1u);
   EXPECT_EQ(values[0].num_elements(), 3);
-  steps.TakeFeeds(1, &args, &values);
+  EXPECT_TRUE(steps.TakeFeeds(1, &args, &values).ok());
   EXPECT_EQ(values.size(), 1u);
   EXPECT_EQ(steps.early_bytes(), 0u);
+}
+
+TEST_F(WorkerStepsTest, FeedsBeyondTheLimitAreMissingForThatReason) {
+  StepLimits limits;
+  limits.early_bytes = 10000;
+  WorkerSteps& steps = Make(limits);
+  std::vector<uint32_t> args;
+  std::vector<Tensor> values;
+  Send(1, 5000, kFeedPartition);  // (Floats: too large by itself.)
+  EXPECT_EQ(steps.TakeFeeds(1, &args, &values).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_TRUE(values.empty());
+  // Nothing of a further step fits beside those of others.
+  for (uint64_t run = 2; steps.early_bytes() + 100 < limits.early_bytes; ++run)
+    Send(run, 1);
+  Send(10000, 1, kFeedPartition);
+  EXPECT_EQ(steps.TakeFeeds(10000, &args, &values).code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_EQ(Run(10000).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(values.empty());
 }
 
 TEST_F(WorkerStepsTest, StepDoesNotStartForLostMaster) {

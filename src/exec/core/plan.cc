@@ -154,7 +154,9 @@ class PlanBuilder {
       return OkStatus();
     return InvalidArgument("fetch: expected an edge outside loops, got '",
                            n.input(0).name(), "' in ", frames_->Describe(f),
-                           " (fetch the output of its Exit); ", n.Describe());
+                           " (fetch a result of the loop, the output of an "
+                           "Exit); ",
+                           n.input(0).node->Describe());
   }
 
   // Returns its number among the parent's children. `name` tells it apart from

@@ -75,8 +75,10 @@ TEST_F(PlanTest, ZeroParallelIterationsIsRefused) {
 }
 
 TEST_F(PlanTest, AFetchInsideAFrameIsRefused) {
-  Retval(Enter(Arg(), "loop"));
-  EXPECT_THAT(Error(), HasSubstr("outside loops"));
+  const Output inside = Enter(Arg(), "loop");
+  Retval(inside);
+  EXPECT_THAT(Error(), AllOf(HasSubstr("outside loops"),
+                             HasSubstr("; " + inside.node->Describe())));
 }
 
 TEST_F(PlanTest, AnOpenBackEdgeIsRefused) {

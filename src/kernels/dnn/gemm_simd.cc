@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -140,24 +141,66 @@ HWY_INLINE void Tile(D d, int64_t k, const T* HWY_RESTRICT a,
   row(c30, c31, c32, out + 3 * ldo);
 }
 
+// out[p * width + 0..3] = row 0..3 of `from` at p, p < k. Rows are `row` apart.
+template <typename T>
+HWY_INLINE void PackFourRows(const T* from, int64_t row, int64_t k,
+                             int64_t width, T* HWY_RESTRICT out) {
+  int64_t p = 0;
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    for (; p + 4 <= k; p += 4) {
+      const auto v0 = hn::LoadU(d, from + p);
+      const auto v1 = hn::LoadU(d, from + row + p);
+      const auto v2 = hn::LoadU(d, from + 2 * row + p);
+      const auto v3 = hn::LoadU(d, from + 3 * row + p);
+      const auto even0 = hn::InterleaveLower(d, v0, v2);
+      const auto odd0 = hn::InterleaveLower(d, v1, v3);
+      const auto even1 = hn::InterleaveUpper(d, v0, v2);
+      const auto odd1 = hn::InterleaveUpper(d, v1, v3);
+      T* const to = out + p * width;
+      hn::StoreU(hn::InterleaveLower(d, even0, odd0), d, to);
+      hn::StoreU(hn::InterleaveUpper(d, even0, odd0), d, to + width);
+      hn::StoreU(hn::InterleaveLower(d, even1, odd1), d, to + 2 * width);
+      hn::StoreU(hn::InterleaveUpper(d, even1, odd1), d, to + 3 * width);
+    }
+  }
+  for (; p < k; ++p)
+    for (int64_t i = 0; i < 4; ++i) out[p * width + i] = from[i * row + p];
+}
+
 // Panels of `width` rows of v's transpose side by side: out[panel][p][width],
-// padded with zeros. v is read as v.at(i, p), i < extent, p < k.
+// padded with zeros. v is read as v.at(i, p), i < extent, p < k, and
+// consecutive in one of the two. REQUIRES: width is a multiple of 16 bytes.
 template <typename T>
 void Pack(MatrixView<T> v, int64_t extent, int64_t k, int64_t width, T* out) {
-  for (int64_t i0 = 0; i0 < extent; i0 += width, out += width * k) {
+  constexpr int64_t kChunk = 16 / sizeof(T);
+  int64_t i0 = 0;
+  if (v.row == 1) {
+    // Several at a time, because a panel's row ends within a cache line.
+    for (int64_t panels = 0;
+         (panels = std::min<int64_t>(4, (extent - i0) / width)) > 0;) {
+      for (int64_t p = 0; p < k; ++p) {
+        const T* from = v.data + i0 + p * v.col;
+        T* to = out + p * width;
+        for (int64_t panel = 0; panel < panels; ++panel, to += width * k)
+          for (int64_t i = 0; i < width; i += kChunk, from += kChunk)
+            std::memcpy(to + i, from, 16);
+      }
+      i0 += panels * width;
+      out += panels * width * k;
+    }
+  }
+  for (; i0 < extent; i0 += width, out += width * k) {
     const int64_t rows = std::min(width, extent - i0);
     const T* from = v.data + i0 * v.row;
-    if (v.row == 1) {
-      for (int64_t p = 0; p < k; ++p) {
-        std::copy(from + p * v.col, from + p * v.col + rows, out + p * width);
-        std::fill(out + p * width + rows, out + (p + 1) * width, T());
-      }
-      continue;
-    }
-    for (int64_t i = 0; i < rows; ++i)
+    int64_t i = 0;
+    if (v.col == 1)
+      for (; i + 4 <= rows; i += 4)
+        PackFourRows(from + i * v.row, v.row, k, width, out + i);
+    for (; i < rows; ++i)
       for (int64_t p = 0; p < k; ++p)
         out[p * width + i] = from[i * v.row + p * v.col];
-    for (int64_t i = rows; i < width; ++i)
+    for (; i < width; ++i)
       for (int64_t p = 0; p < k; ++p) out[p * width + i] = T();
   }
 }
@@ -184,22 +227,29 @@ void Blocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
   const auto round_up = [](int64_t x, int64_t to) {
     return (x + to - 1) / to * to;
   };
+  // With few rows a is packed once, and a few panels of b are used up at once.
+  const bool few_rows = m <= kBlockM;
   const int64_t block_k = std::min(k, kBlockK);
-  const int64_t block_n = round_up(std::min(n, kBlockN), width);
+  const int64_t block_n =
+      round_up(std::min(n, few_rows ? 4 * width : kBlockN), width);
   const Aligned<T> packed_b = NewAligned<T>(block_k * block_n);
   const Aligned<T> packed_a = NewAligned<T>(block_k * kBlockM);
   const Aligned<T> edge = NewAligned<T>(kTileRows * width);
-  for (int64_t j0 = 0; j0 < n; j0 += block_n) {
-    const int64_t nb = std::min(block_n, n - j0);
-    for (int64_t p0 = 0; p0 < k; p0 += kBlockK) {
-      const int64_t kb = std::min(kBlockK, k - p0);
-      const bool add = accumulate || p0 > 0;
+  const auto pack_a = [&](int64_t i0, int64_t mb, int64_t p0, int64_t kb) {
+    Pack<T>({a.data + i0 * a.row + p0 * a.col, a.row, a.col}, mb, kb, kTileRows,
+            packed_a.get());
+  };
+  for (int64_t p0 = 0; p0 < k; p0 += kBlockK) {
+    const int64_t kb = std::min(kBlockK, k - p0);
+    const bool add = accumulate || p0 > 0;
+    if (few_rows) pack_a(0, m, p0, kb);
+    for (int64_t j0 = 0; j0 < n; j0 += block_n) {
+      const int64_t nb = std::min(block_n, n - j0);
       Pack<T>({b.data + p0 * b.row + j0 * b.col, b.col, b.row}, nb, kb, width,
               packed_b.get());
       for (int64_t i0 = 0; i0 < m; i0 += kBlockM) {
         const int64_t mb = std::min(kBlockM, m - i0);
-        Pack<T>({a.data + i0 * a.row + p0 * a.col, a.row, a.col}, mb, kb,
-                kTileRows, packed_a.get());
+        if (!few_rows) pack_a(i0, mb, p0, kb);
         for (int64_t j = 0; j < nb; j += width) {
           const T* pb = packed_b.get() + j * kb;
           for (int64_t i = 0; i < mb; i += kTileRows) {

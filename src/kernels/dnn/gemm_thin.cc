@@ -83,6 +83,46 @@ void Thin(int64_t m, int64_t n, int64_t k, MatrixView<T> a, const T* b,
 
 // c[j] = the dot product of a and row j of b. Four rows at a time, so that the
 // sums are independent.
+// The vector's halves, added until 16 bytes are left.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE auto Folded(D, V v) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) <= 16) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return Folded(half,
+                  hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+
+// Stores the sums of the elements of each vector, or adds them.
+template <class D, class V = hn::Vec<D>, typename T = hn::TFromD<D>>
+HWY_INLINE void StoreSums([[maybe_unused]] D d, V s0, V s1, V s2, V s3, T* at,
+                          bool accumulate) {
+#if !HWY_HAVE_SCALABLE
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> quad;
+    const auto f0 = Folded(d, s0), f1 = Folded(d, s1), f2 = Folded(d, s2),
+               f3 = Folded(d, s3);
+    // Halves of 0 and 2, and of 1 and 3, then of all.
+    const auto even = hn::Add(hn::InterleaveLower(quad, f0, f2),
+                              hn::InterleaveUpper(quad, f0, f2));
+    const auto odd = hn::Add(hn::InterleaveLower(quad, f1, f3),
+                             hn::InterleaveUpper(quad, f1, f3));
+    const auto sums = hn::Add(hn::InterleaveLower(quad, even, odd),
+                              hn::InterleaveUpper(quad, even, odd));
+    hn::StoreU(accumulate ? hn::Add(sums, hn::LoadU(quad, at)) : sums, quad,
+               at);
+    return;
+  }
+#endif
+  const V sums[] = {s0, s1, s2, s3};
+  for (int i = 0; i < 4; ++i) {
+    const T sum = hn::GetLane(hn::SumOfLanes(d, sums[i]));
+    at[i] = accumulate ? at[i] + sum : sum;
+  }
+}
+
 template <typename T>
 void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
   const hn::ScalableTag<T> d;
@@ -113,10 +153,7 @@ void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
           [&](const T* at)
               HWY_ATTR { return simd::HWY_NAMESPACE::LoadFirst(mask, d, at); },
           whole);
-    store(s0, c);
-    store(s1, c + 1);
-    store(s2, c + 2);
-    store(s3, c + 3);
+    StoreSums(d, s0, s1, s2, s3, c, accumulate);
   }
   for (; j < n; ++j, b += k, ++c) {
     V s = hn::Zero(d);

@@ -135,11 +135,12 @@ TYPED_TEST(MatMulTest, MatchesThePlainSum) {
   SCOPED_TRACE(kSeed);
   std::mt19937 rng(kSeed);
   const int64_t shapes[][3] = {
-      {1, 1, 1},     {2, 2, 2},    {3, 5, 7},     {4, 16, 4},   {5, 17, 9},
-      {8, 33, 2},    {1, 100, 33}, {100, 1, 33},  {16, 16, 16}, {17, 31, 63},
-      {64, 10, 100}, {7, 130, 40}, {66, 50, 260}, {9, 1100, 5}, {2, 300, 70},
-      {1, 1, 50},    {1, 70, 130}, {40, 20, 1},   {5, 17, 2},   {7, 35, 3},
-      {6, 64, 4},    {1, 16, 2},   {1, 2100, 90}, {90, 1700, 2}};
+      {1, 1, 1},     {2, 2, 2},     {3, 5, 7},     {4, 16, 4},    {5, 17, 9},
+      {8, 33, 2},    {1, 100, 33},  {100, 1, 33},  {16, 16, 16},  {17, 31, 63},
+      {64, 10, 100}, {7, 130, 40},  {66, 50, 260}, {9, 1100, 5},  {2, 300, 70},
+      {1, 1, 50},    {1, 70, 130},  {40, 20, 1},   {5, 17, 2},    {7, 35, 3},
+      {6, 64, 4},    {1, 16, 2},    {1, 2100, 90}, {90, 1700, 2}, {71, 1, 1503},
+      {1, 67, 1503}, {30, 200, 270}};
   for (const auto& [m, n, k] : shapes) {
     const bool large = m * n * k > 100000;  // Fewer variants of these.
     for (Trans ta : {Trans::kNone, Trans::kTranspose, Trans::kAdjoint}) {
@@ -167,7 +168,11 @@ TEST(MatMulFloatTest, PartsOfLargeProductsMatchThePlainSum) {
   SCOPED_TRACE(kSeed);
   std::mt19937 rng(kSeed);
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
-           {205, 97, 131}, {205, 97, 310}, {33, 301, 270}}) {
+           {205, 97, 131},
+           {205, 97, 310},
+           {33, 301, 270},
+           {70, 1024, 66},  // Rows of b, or of a transposed, of 4 KiB.
+           {1024, 66, 70}}) {
     std::vector<float> a(m * k), b(k * n), c(m * n);
     for (auto* v : {&a, &b, &c})
       for (float& x : *v) x = DrawOne<float>(rng);

@@ -392,6 +392,110 @@ TEST(Fft, MatchesTheDirectSum) {
   }
 }
 
+// As many lines as fill vectors, fewer, and more; contiguous and in columns.
+template <typename T>
+void CheckLines(double tolerance) {
+  std::mt19937 rng(kLinalgSeed);
+  for (int64_t n : {1, 2, 3, 5, 6, 7, 8, 11, 12, 20, 31, 67, 75, 100, 127}) {
+    for (int64_t lines : {2, 3, 9, 13}) {
+      SCOPED_TRACE(::testing::Message() << n << " x " << lines);
+      const auto exact = Draw<std::complex<double>>(n * lines, &rng);
+      const std::vector<std::complex<T>> x(exact.begin(), exact.end());
+      for (bool inverse : {false, true}) {
+        Values want;
+        for (int64_t i = 0; i < lines; ++i) {
+          const auto* line = x.data() + i * n;
+          const Values one = SlowFft(Values(line, line + n), inverse);
+          want.insert(want.end(), one.begin(), one.end());
+        }
+        auto rows = x;
+        Fft<T>(std::vector<int64_t>{n}, lines, inverse, rows.data());
+        EXPECT_LT(Distance(Widen(rows), want), tolerance);
+        // The lines as columns of two blocks, and each a plane's second line.
+        std::vector<std::complex<T>> columns(2 * x.size());
+        for (int64_t i = 0; i < lines; ++i)
+          for (int64_t k = 0; k < n; ++k)
+            columns[static_cast<size_t>(k * lines + i)] =
+                columns[static_cast<size_t>((n + k) * lines + i)] =
+                    x[static_cast<size_t>(i * n + k)];
+        Fft<T>(std::vector<int64_t>{n, lines}, 2, inverse, columns.data());
+        // (Undo the transform along the rows.)
+        Fft<T>(std::vector<int64_t>{lines}, 2 * n, !inverse, columns.data());
+        Values got(x.size()), again(x.size());
+        for (int64_t i = 0; i < lines; ++i)
+          for (int64_t k = 0; k < n; ++k) {
+            const auto at = static_cast<size_t>(i * n + k);
+            got[at] = columns[static_cast<size_t>(k * lines + i)];
+            again[at] = columns[static_cast<size_t>((n + k) * lines + i)];
+          }
+        EXPECT_LT(Distance(got, want), tolerance);
+        EXPECT_LT(Distance(again, want), tolerance);
+      }
+    }
+  }
+}
+
+TEST(Fft, LinesBesideEachOtherAreTransformedAlike) {
+  CheckLines<double>(1e-12);
+  CheckLines<float>(2e-4);
+}
+
+template <typename T>
+void CheckRealLines(double tolerance) {
+  std::mt19937 rng(kLinalgSeed);
+  for (int64_t n : {1, 2, 3, 4, 5, 9, 10, 15, 16, 67, 74, 100, 134, 202}) {
+    for (int64_t lines : {2, 3, 8, 9, 13}) {
+      SCOPED_TRACE(::testing::Message() << n << " x " << lines);
+      const int64_t half = n / 2 + 1;
+      const auto drawn = Draw<double>(n * lines, &rng);
+      const std::vector<T> x(drawn.begin(), drawn.end());
+      std::vector<std::complex<T>> y(static_cast<size_t>(half * lines));
+      RealFft<T>(std::vector<int64_t>{n}, lines, x.data(), y.data());
+      Values want;
+      for (int64_t i = 0; i < lines; ++i) {
+        const Values one =
+            SlowFft(Values(x.data() + i * n, x.data() + (i + 1) * n), false);
+        want.insert(want.end(), one.begin(), one.begin() + half);
+      }
+      EXPECT_LT(Distance(Widen(y), want), tolerance);
+      // What must be zero is ignored.
+      for (int64_t i = 0; i < lines; ++i) {
+        y[static_cast<size_t>(i * half)] += std::complex<T>(0, 3);
+        if (n % 2 == 0)
+          y[static_cast<size_t>(i * half + half - 1)] += std::complex<T>(0, 2);
+      }
+      std::vector<T> back(x.size());
+      InverseRealFft<T>(std::vector<int64_t>{n}, lines, y.data(), back.data());
+      EXPECT_LT(Distance(Widen(back), Widen(x)), tolerance);
+    }
+  }
+}
+
+TEST(Fft, RealLinesOfAnyLengthAndNumber) {
+  CheckRealLines<double>(1e-12);
+  CheckRealLines<float>(2e-4);
+}
+
+TEST(Fft, LinesDoNotAffectEachOther) {
+  std::mt19937 rng(kLinalgSeed);
+  for (int64_t n : {6, 64, 67}) {
+    SCOPED_TRACE(n);
+    const auto x = Draw<std::complex<double>>(n * 5, &rng);
+    auto whole = x, spoilt = x;
+    for (int64_t k = 0; k < n; ++k)
+      spoilt[static_cast<size_t>(2 * n + k)] = std::nan("");
+    Fft<double>(std::vector<int64_t>{n}, 5, false, whole.data());
+    Fft<double>(std::vector<int64_t>{n}, 5, false, spoilt.data());
+    for (int64_t i = 0; i < 5 * n; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (i / n == 2)
+        EXPECT_TRUE(std::isnan(spoilt[at].real()));
+      else
+        EXPECT_EQ(spoilt[at], whole[at]);
+    }
+  }
+}
+
 TEST(Fft, MultipleDimensionsAreSeparable) {
   std::mt19937 rng(kLinalgSeed);
   const int64_t dims[] = {3, 4, 5};

@@ -83,16 +83,32 @@ void FillUniformFullInt(Philox gen, T* out, int64_t n) {
   FillFixed(gen, out, n, UniformFullInt<T>(), kCheapGrain);
 }
 
+template <typename T>
+void Shuffle(Philox gen, T* values, int64_t n) {
+  // The positions of a block first, so that its values, anywhere in memory, are
+  // on their way when they are exchanged.
+  constexpr int64_t kAhead = 64;
+  int64_t other[kAhead];
+  SingleSamples next(&gen);
+  for (int64_t i = 0; i + 1 < n; i += kAhead) {
+    const int64_t end = std::min(n - 1, i + kAhead);
+    for (int64_t j = i; j < end; ++j) {
+      // The divisor is truncated to 32 bits, as in TensorFlow.
+      const uint32_t left = static_cast<uint32_t>(n - j);
+      const uint32_t word = next();
+      const int64_t at = left != 0 ? j + word % left : j;
+      other[j - i] = at;
+      __builtin_prefetch(values + at, 1);
+    }
+    for (int64_t j = i; j < end; ++j)
+      std::swap(values[j], values[other[j - i]]);
+  }
+}
+
 template <typename Index>
 void FillShuffle(Philox gen, Index* perm, int64_t n) {
   for (int64_t i = 0; i < n; ++i) perm[i] = static_cast<Index>(i);
-  SingleSamples next(&gen);
-  for (int64_t i = 0; i + 1 < n; ++i) {
-    // The divisor is truncated to 32 bits, as in TensorFlow.
-    const uint32_t left = static_cast<uint32_t>(n - i);
-    const uint32_t word = next();
-    if (left != 0) std::swap(perm[i], perm[i + word % left]);
-  }
+  Shuffle(gen, perm, n);
 }
 
 #define SLUICE_FILL_REAL(T)                          \
@@ -114,6 +130,10 @@ SLUICE_FILL_INT(uint32_t)
 SLUICE_FILL_INT(uint64_t)
 #undef SLUICE_FILL_INT
 
+template void Shuffle<uint8_t>(Philox, uint8_t*, int64_t);
+template void Shuffle<uint16_t>(Philox, uint16_t*, int64_t);
+template void Shuffle<uint32_t>(Philox, uint32_t*, int64_t);
+template void Shuffle<uint64_t>(Philox, uint64_t*, int64_t);
 template void FillShuffle<int32_t>(Philox, int32_t*, int64_t);
 template void FillShuffle<int64_t>(Philox, int64_t*, int64_t);
 

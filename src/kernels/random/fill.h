@@ -39,6 +39,9 @@ void FillUniformFullInt(Philox gen, T* out, int64_t n);
 // has at most one element). Index: int32, int64.
 template <typename Index>
 void FillShuffle(Philox gen, Index* perm, int64_t n);
+// Puts n values into that order, for T an unsigned integer of any size.
+template <typename T>
+void Shuffle(Philox gen, T* values, int64_t n);
 
 }  // namespace sluice::random
 

@@ -239,6 +239,21 @@ TEST(RandomFillTest, ShuffleMatchesTensorFlow) {
   }
 }
 
+TEST(RandomFillTest, ShuffledValuesAreInTheOrderOfThePermutation) {
+  for (int64_t n : {1, 2, 3, 63, 64, 65, 66, 129, 1000}) {
+    SCOPED_TRACE(n);
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    FillShuffle(Philox(3, 4), order.data(), n);
+    std::vector<uint16_t> values, want;
+    for (int64_t i = 0; i < n; ++i)
+      values.push_back(static_cast<uint16_t>(i * 7 + 1));
+    for (const int64_t i : order)
+      want.push_back(values[static_cast<size_t>(i)]);
+    Shuffle(Philox(3, 4), values.data(), n);
+    EXPECT_EQ(values, want);
+  }
+}
+
 TEST(RandomFillTest, ShuffleHandlesZeroAndOneElements) {
   int64_t one = 7;
   FillShuffle<int64_t>(Philox(1, 2), &one, 0);

@@ -1,7 +1,10 @@
-// Powers of floats, and of half and bfloat16 through float: computed in double,
-// so that the errors that exp2 magnifies are below the precision of float.
+// Powers and angles of floats, and of half and bfloat16 through float. Powers
+// are computed in double, so that the errors that exp2 magnifies are below the
+// precision of float. Powers of doubles are the C library's, except of a few
+// exponents.
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/simd/binary.h"
 #include "kernels/simd/target.h"
@@ -10,6 +13,7 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/binary_pow.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "hwy/contrib/math/math-inl.h"
 #include "kernels/simd/half-inl.h"
 #include "kernels/simd/partial-inl.h"
 
@@ -29,7 +33,7 @@ HWY_INLINE V Polynomial(D d, V x, const double (&c)[n]) {
 // log2 of a number >= 0: relative error 2^-35. x = 2^k * m, m within a factor
 // of sqrt(2) of 1.
 template <class D, class V>
-HWY_INLINE V Log2(D d, V x) {
+HWY_INLINE V Log2OfPositive(D d, V x) {
   static constexpr double kLog2[] = {
       // log2(1 + r) / r.
       1.4426950408687051,   -0.721347520868758,   0.4808983613956398,
@@ -81,7 +85,7 @@ HWY_INLINE V Exp2(D d, V x) {
 // |x|^y in double; for non-NaN arguments.
 template <class D, class V>
 HWY_INLINE V Magnitude(D d, V x, V y) {
-  const V p = hn::Mul(y, Log2(d, hn::Abs(x)));
+  const V p = hn::Mul(y, Log2OfPositive(d, hn::Abs(x)));
   // 0 to the 0 is 1.
   return Exp2(d, hn::IfThenZeroElse(hn::Eq(y, hn::Zero(d)), p));
 }
@@ -125,25 +129,105 @@ HWY_INLINE V Pow(D d, V x, V y) {
   return Signed(d, x, y, r);
 }
 
-bool PowFloat(Operands mode, const void* pa, const void* pb, void* po,
-              int64_t n) {
+// x to one of the exponents that are products, for all elements. False for
+// another one.
+template <typename T>
+bool PowByProducts(const T* a, T exponent, T* out, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const auto set = [&](auto power) HWY_ATTR {
+    ForVectors(d, n, [&](int64_t i, auto load, auto store) HWY_ATTR {
+      store(power(load(a + i)), out + i);
+    });
+    return true;
+  };
+  if (exponent == T(2))
+    return set([](auto x) HWY_ATTR { return hn::Mul(x, x); });
+  if (exponent == T(1)) return set([](auto x) HWY_ATTR { return x; });
+  if (exponent == T(3))
+    return set([](auto x) HWY_ATTR { return hn::Mul(hn::Mul(x, x), x); });
+  if (exponent == T(-1)) {
+    const auto one = hn::Set(d, T(1));
+    return set([one](auto x) HWY_ATTR { return hn::Div(one, x); });
+  }
+  return false;
+}
+
+bool PowDouble(Operands mode, const void* pa, const void* pb, void* po,
+               int64_t n) {
+  const double* a = static_cast<const double*>(pa);
+  const double* b = static_cast<const double*>(pb);
+  double* out = static_cast<double*>(po);
+  if (n == 0) return true;
+  // A scalar operand is read before anything is written.
+  const double a0 = *a, b0 = *b;
+  if (mode == Operands::kVectorScalar && PowByProducts(a, b0, out, n))
+    return true;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = std::pow(mode == Operands::kScalarVector ? a0 : a[i],
+                      mode == Operands::kVectorScalar ? b0 : b[i]);
+  return true;
+}
+
+struct Power {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V a, V b) {
+    return Pow(d, a, b);
+  }
+};
+
+// The angle of (x, y), from the lesser of both divided by the greater.
+struct Atan2 {
+  template <class D, class V>
+  static HWY_INLINE V F(D d, V y, V x) {
+    const hn::RebindToSigned<D> di;
+    const V zero = hn::Zero(d);
+    const V ax = hn::Abs(x), ay = hn::Abs(y);
+    const auto steep = hn::Gt(ay, ax);
+    const V low = hn::IfThenElse(steep, ax, ay);
+    const V high = hn::IfThenElse(steep, ay, ax);
+    // 0 / 0 is 0, and infinity / infinity 1.
+    const V same = hn::IfThenZeroElse(hn::Eq(high, zero), hn::Set(d, 1.0f));
+    const V ratio = hn::IfThenElse(hn::Eq(low, high), same, hn::Div(low, high));
+    V angle = hn::Atan(d, ratio);
+    angle = hn::IfThenElse(steep,
+                           hn::Sub(hn::Set(d, 1.57079637f),
+                                   hn::Add(angle, hn::Set(d, 4.37113883e-8f))),
+                           angle);
+    const auto left =
+        hn::RebindMask(d, hn::Lt(hn::BitCast(di, x), hn::Zero(di)));
+    angle = hn::IfThenElse(left,
+                           hn::Sub(hn::Set(d, 3.14159274f),
+                                   hn::Add(angle, hn::Set(d, 8.74227766e-8f))),
+                           angle);
+    const auto defined = hn::And(hn::Eq(x, x), hn::Eq(y, y));
+    return hn::IfThenElse(defined, hn::CopySign(angle, y), hn::Add(x, y));
+  }
+};
+
+template <class Op>
+bool FloatLoop(Operands mode, const void* pa, const void* pb, void* po,
+               int64_t n) {
   const hn::ScalableTag<float> d;
   const float* a = static_cast<const float*>(pa);
   const float* b = static_cast<const float*>(pb);
   float* out = static_cast<float*>(po);
   if (n == 0) return true;
+  if constexpr (std::is_same_v<Op, Power>) {
+    if (mode == Operands::kVectorScalar && PowByProducts(a, *b, out, n))
+      return true;
+  }
   const auto a0 = hn::Set(d, *a), b0 = hn::Set(d, *b);
   ForVectors(d, n, [&](int64_t i, auto load, auto store) HWY_ATTR {
-    store(Pow(d, mode == Operands::kScalarVector ? a0 : load(a + i),
-              mode == Operands::kVectorScalar ? b0 : load(b + i)),
+    store(Op::F(d, mode == Operands::kScalarVector ? a0 : load(a + i),
+                mode == Operands::kVectorScalar ? b0 : load(b + i)),
           out + i);
   });
   return true;
 }
 
-template <class T16>
-bool PowVia(Operands mode, const void* pa, const void* pb, void* po,
-            int64_t n) {
+template <class Op, class T16>
+bool LoopVia(Operands mode, const void* pa, const void* pb, void* po,
+             int64_t n) {
   const T16* a = static_cast<const T16*>(pa);
   const T16* b = static_cast<const T16*>(pb);
   T16* out = static_cast<T16*>(po);
@@ -157,25 +241,32 @@ bool PowVia(Operands mode, const void* pa, const void* pb, void* po,
     const int64_t m = n - i < kBlock ? n - i : kBlock;
     if (mode != Operands::kScalarVector) ToFloat(a + i, fa, m);
     if (mode != Operands::kVectorScalar) ToFloat(b + i, fb, m);
-    PowFloat(mode, fa, fb, result, m);
+    FloatLoop<Op>(mode, fa, fb, result, m);
     FromFloat(result, out + i, m);
   }
   return true;
 }
 
-}  // namespace
-
-BinaryFn PowFn(DType t) {
+template <class Op>
+BinaryFn Pick(DType t) {
   switch (t) {
     case DType::kFloat:
-      return PowFloat;
+      return FloatLoop<Op>;
     case DType::kHalf:
-      return PowVia<half>;
+      return LoopVia<Op, half>;
     case DType::kBfloat16:
-      return PowVia<bfloat16>;
+      return LoopVia<Op, bfloat16>;
     default:
       return nullptr;
   }
+}
+
+}  // namespace
+
+BinaryFn PowFn(BinaryOp op, DType t) {
+  if (op == BinaryOp::kPow)
+    return t == DType::kDouble ? PowDouble : Pick<Power>(t);
+  return op == BinaryOp::kAtan2 ? Pick<Atan2>(t) : nullptr;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -186,7 +277,7 @@ HWY_AFTER_NAMESPACE();
 namespace sluice::simd {
 HWY_EXPORT(PowFn);
 BinaryFn GetBinaryPow(BinaryOp op, DType t) {
-  return op == BinaryOp::kPow ? HWY_DYNAMIC_DISPATCH(PowFn)(t) : nullptr;
+  return HWY_DYNAMIC_DISPATCH(PowFn)(op, t);
 }
 }  // namespace sluice::simd
 #endif

@@ -1,5 +1,6 @@
 // The binary kernels dominated by integer division or libm: portable code, one
 // element at a time.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "kernels/simd/binary.h"
 #include "kernels/simd/by_dtype.h"
+#include "kernels/simd/unary.h"
 #include "tensor/compute_type.h"
 
 namespace sluice::simd {
@@ -180,6 +182,32 @@ struct SoftplusGrad {
     return dy / (std::exp(-x) + T(1));
   }
 };
+// The same for float and double, by vectors: dy times the sigmoid.
+template <class T>
+bool SoftplusGradOfVectors(Operands mode, const void* pa, const void* pb,
+                           void* po, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  static const UnaryKernel sigmoid = GetUnary(UnaryOp::kSigmoid, DTypeOf<T>());
+  static const BinaryKernel multiply = GetBinary(BinaryOp::kMul, DTypeOf<T>());
+  const T* dy = static_cast<const T*>(pa);
+  const T* x = static_cast<const T*>(pb);
+  T* out = static_cast<T*>(po);
+  alignas(64) T slopes[kBlock];
+  if (n == 0) return true;
+  // A scalar operand is read before anything is written.
+  const T dy0 = *dy;
+  if (mode == Operands::kVectorScalar) {
+    sigmoid.fn(x, slopes, 1);
+    return multiply.fn(mode, dy, slopes, out, n);
+  }
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    sigmoid.fn(x + i, slopes, m);
+    multiply.fn(mode, mode == Operands::kScalarVector ? &dy0 : dy + i, slopes,
+                out + i, m);
+  }
+  return true;
+}
 struct MakeComplex {
   template <class T>
   static std::complex<T> F(T re, T im, bool&) {
@@ -228,10 +256,9 @@ BinaryFn GetBinaryScalar(BinaryOp op, DType t) {
     case BinaryOp::kTruncateMod:
       return PickReal<TruncateMod>(t);
     case BinaryOp::kPow:
-      if (IsComplex(t)) return PickComplex<Pow>(t);
-      return t == DType::kDouble ? Loop<Pow, double> : PickInts<Pow>(t);
+      return IsComplex(t) ? PickComplex<Pow>(t) : PickInts<Pow>(t);
     case BinaryOp::kAtan2:
-      return PickFloats<Atan2>(t);
+      return t == DType::kDouble ? Loop<Atan2, double> : nullptr;
     case BinaryOp::kNextAfter:
       return wide ? PickFloats<NextAfter>(t) : nullptr;
     case BinaryOp::kXlogy:
@@ -239,6 +266,8 @@ BinaryFn GetBinaryScalar(BinaryOp op, DType t) {
     case BinaryOp::kXlog1py:
       return PickField<Xlog1py>(t);
     case BinaryOp::kSoftplusGrad:
+      if (t == DType::kFloat) return SoftplusGradOfVectors<float>;
+      if (t == DType::kDouble) return SoftplusGradOfVectors<double>;
       return PickFloats<SoftplusGrad>(t);
     case BinaryOp::kComplex:
       if (t == DType::kFloat) return Loop<MakeComplex, float>;

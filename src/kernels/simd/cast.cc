@@ -42,19 +42,6 @@ To FloatToInt(From x) {
   return static_cast<To>(std::numeric_limits<Signed>::min());
 }
 
-// A double to half is rounded once: through float it could be rounded twice.
-template <class T16>
-T16 DoubleTo16(double x) {
-  // Round to odd: the last bit of the float records that bits were lost.
-  float f = static_cast<float>(x);
-  if (static_cast<double>(f) != x && std::isfinite(f)) {
-    uint32_t bits = std::bit_cast<uint32_t>(f);
-    if (std::fabs(static_cast<double>(f)) > std::fabs(x)) --bits;
-    f = std::bit_cast<float>(bits | 1u);
-  }
-  return T16(f);
-}
-
 template <class To, class From>
 To Convert(From x) {
   if constexpr (kIsComplex<From>) {

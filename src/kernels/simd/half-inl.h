@@ -30,14 +30,28 @@ inline constexpr int64_t kBlock = 256;
 
 [[maybe_unused]] inline void FromFloat(const float* in, bfloat16* out,
                                        int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t x = std::bit_cast<uint32_t>(in[i]);
-    const uint32_t rounded = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
-    const uint32_t nan = (x >> 16) | 0x40u;
-    out[i].bits =
-        static_cast<uint16_t>((x & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<uint16_t, decltype(d)> d16;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::LoadU(d, in + i);
+    const auto bits = hn::BitCast(di, x);
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto high = hn::ShiftRight<16>(hn::BitCast(du, bits));
+    const auto odd = hn::And(hn::BitCast(di, high), hn::Set(di, 1));
+    const auto sum = hn::Add(bits, hn::Add(odd, hn::Set(di, 0x7fff)));
+    const auto rounded = hn::ShiftRight<16>(hn::BitCast(du, sum));
+    const auto nan = hn::Or(high, hn::Set(du, 0x40u));
+    const auto number = hn::RebindMask(du, hn::Eq(x, x));
+    // (At most 16 bits, so that the signed narrowing does not saturate.)
+    const auto done = hn::BitCast(di, hn::IfThenElse(number, rounded, nan));
+    hn::StoreU(hn::DemoteTo(d16, done), d16,
+               reinterpret_cast<uint16_t*>(out + i));
   }
+  for (; i < n; ++i) out[i] = bfloat16(in[i]);
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3

@@ -113,7 +113,9 @@ void CopyLine(const T* in, int64_t in_stride, T* out, int64_t out_stride,
       for (int64_t i = 0; i < n; ++i) out[i] = in[i];
     }
   } else if (in_stride == 0 && out_stride == 1) {
-    std::fill_n(out, n, *in);
+    const T x = *in;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = x;
   } else if (out_stride == 1) {
     for (int64_t i = 0; i < n; ++i) out[i] = in[i * in_stride];
   } else {

@@ -342,6 +342,65 @@ TEST(CastEdgeTest, FloatsOutOfRangeBecomeTheMinimumInteger) {
   CheckWholeVectors<int16_t>();
 }
 
+TEST(CastEdgeTest, DoublesOutOfRangeBecomeTheMinimumInteger) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double odd[] = {-2147483648.5, -2147483649.0, 2147483647.9,
+                        2147483648.0,  inf,           -inf,
+                        std::nan(""),  1e300,         -0.75};
+  for (int64_t n : {1, 4, 7, 16, 530}) {
+    Unaligned<double> in(n);
+    Unaligned<int32_t> out(n);
+    Unaligned<uint8_t> small(n);
+    for (int64_t i = 0; i < n; ++i) in[i] = odd[(i + i / 8) % std::ssize(odd)];
+    GetCast(DType::kDouble, DType::kInt32)(in.data(), out.data(), n);
+    GetCast(DType::kDouble, DType::kUint8)(in.data(), small.data(), n);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool fits = in[i] > -2147483649.0 && in[i] < 2147483648.0;
+      const int32_t want = fits ? static_cast<int32_t>(in[i])
+                                : std::numeric_limits<int32_t>::min();
+      ASSERT_EQ(out[i], want) << in[i] << " at " << i;
+      ASSERT_EQ(small[i], static_cast<uint8_t>(want)) << in[i] << " at " << i;
+    }
+  }
+}
+
+// In vectors as one by one, and as rounded from more digits than a float has.
+template <class T16>
+void CheckDoublesTo16Bits() {
+  std::mt19937_64 rng(kTestSeed);
+  constexpr int64_t kCount = 3000;
+  Unaligned<double> in(kCount);
+  Unaligned<T16> out(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    // Any exponent of a float or beyond, and ties that a float would round to.
+    const int exponent = static_cast<int>(rng() % 320) - 170;
+    in[i] = std::ldexp(1 + static_cast<double>(rng() % 4096) / 2048, exponent);
+    if (i % 3 == 0) in[i] *= 1 + 0x1p-45;
+    if (i % 3 == 1) in[i] *= 1 - 0x1p-45;
+    if (i % 2 == 0) in[i] = std::ldexp(in[i], -exponent);
+    if (i % 5 == 0) in[i] = -in[i];
+  }
+  in[7] = std::nan("");
+  in[8] = std::numeric_limits<double>::infinity();
+  in[9] = -0.0;
+  in[10] = std::bit_cast<double>(uint64_t{0x7ff0000000000001});
+  in[11] = 65519.99999999999;
+  in[12] = 65520;
+  GetCast(DType::kDouble, DTypeOf<T16>())(in.data(), out.data(), kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    if (std::isnan(in[i]))
+      ASSERT_TRUE(std::isnan(static_cast<float>(out[i]))) << i;
+    else
+      ASSERT_EQ(out[i].bits, DoubleTo16<T16>(in[i]).bits) << in[i];
+  }
+}
+
+TEST(CastEdgeTest, DoublesAreRoundedTo16BitsOnce) {
+  SCOPED_TRACE(kTestSeed);
+  CheckDoublesTo16Bits<half>();
+  CheckDoublesTo16Bits<bfloat16>();
+}
+
 TEST(CastEdgeTest, OutOfRangeAndNanDoNotTrap) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();

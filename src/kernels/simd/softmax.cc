@@ -185,11 +185,65 @@ class RowReader {
   std::vector<C> scratch_;
 };
 
+// Rows of at most so many elements are computed side by side, one in each lane.
+constexpr int64_t kShortRow = 24;
+
+// (Log-)softmax of as many rows as d has lanes, in the transposed scratch.
+template <class D, class T>
+void ShortRows(D d, bool log, const T* in, int64_t n, T* scratch, T* out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < lanes; ++r)
+    for (int64_t i = 0; i < n; ++i) scratch[i * lanes + r] = in[r * n + i];
+  auto max = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (int64_t i = 0; i < n; ++i)
+    max = hn::Max(max, hn::Load(d, scratch + i * lanes));
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto shifted = hn::Sub(hn::Load(d, scratch + i * lanes), max);
+    const auto e = ExpOfShifted(d, shifted);
+    sum = hn::Add(sum, e);
+    hn::Store(log ? shifted : e, d, scratch + i * lanes);
+  }
+  if (log) {
+    sum = hn::IfThenElse(IsNumber(d, sum), Log::F(d, sum), sum);
+  } else {
+    sum = hn::Div(hn::Set(d, T(1)), sum);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const auto e = hn::Load(d, scratch + i * lanes);
+    hn::Store(log ? hn::Sub(e, sum) : hn::Mul(e, sum), d, scratch + i * lanes);
+  }
+  for (int64_t r = 0; r < lanes; ++r)
+    for (int64_t i = 0; i < n; ++i) out[r * n + i] = scratch[i * lanes + r];
+}
+
 template <class T>
 void SoftmaxRows(bool log, int64_t begin, int64_t end, int64_t n,
                  const void* pin, void* pout) {
   const T* in = static_cast<const T*>(pin);
   T* out = static_cast<T*>(pout);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (n <= kShortRow) {
+      const hn::ScalableTag<T> d;
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+      alignas(64) T scratch[kShortRow * HWY_MAX_BYTES / sizeof(T)];
+      alignas(64) T rest[kShortRow * HWY_MAX_BYTES / sizeof(T)];
+      for (; begin < end; begin += lanes) {
+        const int64_t rows = std::min(lanes, end - begin);
+        if (rows == lanes) {
+          ShortRows(d, log, in + begin * n, n, scratch, out + begin * n);
+          continue;
+        }
+        // As if there were more rows, so that each has the same result wherever
+        // its part of the rows ends.
+        std::fill(std::copy_n(in + begin * n, rows * n, rest), rest + lanes * n,
+                  T(0));
+        ShortRows(d, log, rest, n, scratch, rest);
+        std::copy_n(rest, rows * n, out + begin * n);
+      }
+      return;
+    }
+  }
   RowReader<T> reader(n);
   for (int64_t r = begin; r < end; ++r) {
     const auto* x = reader.Read(in + r * n);

@@ -122,6 +122,10 @@ TEST(SoftmaxEdgeTest, LargeInputsDoNotOverflowAndNanPropagates) {
   EXPECT_EQ(out[0], 0.5f);
   EXPECT_EQ(out[2], 0);
   for (int i = 3; i < 9; ++i) EXPECT_TRUE(std::isnan(out[i])) << i;
+  ASSERT_TRUE(LogSoftmax(DType::kFloat, 3, 3, x, out));
+  EXPECT_NEAR(out[0], -std::log(2.f), 1e-7f);
+  EXPECT_EQ(out[2], -inf);
+  for (int i = 3; i < 9; ++i) EXPECT_TRUE(std::isnan(out[i])) << i;
 }
 
 TEST(SoftmaxEdgeTest, LabelsOutOfRangeAreReported) {

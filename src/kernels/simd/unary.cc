@@ -1,7 +1,6 @@
 #include "kernels/simd/unary.h"
 
 #include "base/parallel.h"
-#include "tensor/compute_type.h"
 
 namespace sluice::simd {
 namespace {
@@ -29,26 +28,6 @@ uint8_t OutSize(UnaryOp op, DType t) {
     default:
       return size;
   }
-}
-
-// x[i] > 0 ? value[i] : alpha * value[i].
-template <class T>
-void Leaky(float alpha, const void* pvalue, const void* px, void* pout,
-           int64_t n) {
-  using Compute = ComputeType<T>;
-  const T* value = static_cast<const T*>(pvalue);
-  const T* x = static_cast<const T*>(px);
-  T* out = static_cast<T*>(pout);
-  ParallelFor(n, kCheapGrain, [&](int64_t begin, int64_t end) {
-    const Compute slope = static_cast<Compute>(alpha);
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const Compute v = static_cast<Compute>(value[i]);
-      const Compute scaled = v * slope;
-      out[i] =
-          static_cast<T>(static_cast<Compute>(x[i]) > Compute(0) ? v : scaled);
-    }
-  });
 }
 
 }  // namespace
@@ -81,22 +60,16 @@ void UnaryKernel::RunParallel(const void* in, void* out, int64_t n) const {
 
 bool LeakyReluGrad(DType t, float alpha, const void* dy, const void* x,
                    void* out, int64_t n) {
-  switch (t) {
-    case DType::kFloat:
-      Leaky<float>(alpha, dy, x, out, n);
-      return true;
-    case DType::kDouble:
-      Leaky<double>(alpha, dy, x, out, n);
-      return true;
-    case DType::kHalf:
-      Leaky<half>(alpha, dy, x, out, n);
-      return true;
-    case DType::kBfloat16:
-      Leaky<bfloat16>(alpha, dy, x, out, n);
-      return true;
-    default:
-      return false;
-  }
+  const LeakyFn fn = GetLeaky(t);
+  if (fn == nullptr) return false;
+  const auto size = static_cast<int64_t>(DTypeSize(t));
+  ParallelFor(n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * size;
+    fn(alpha, static_cast<const char*>(dy) + at,
+       static_cast<const char*>(x) + at, static_cast<char*>(out) + at,
+       end - begin);
+  });
+  return true;
 }
 
 bool LeakyRelu(DType t, float alpha, const void* x, void* out, int64_t n) {

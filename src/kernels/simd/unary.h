@@ -108,6 +108,9 @@ bool LeakyReluGrad(DType t, float alpha, const void* dy, const void* x,
 // Parts of GetUnary, tried in turn; each returns nullptr for ops that it does
 // not implement. All except the last are compiled for several instruction sets.
 UnaryFn GetUnarySimple(UnaryOp op, DType t);
+// x[i] > 0 ? value[i] : alpha * value[i], for arguments alpha, value, x, out.
+using LeakyFn = void (*)(float, const void*, const void*, void*, int64_t);
+LeakyFn GetLeaky(DType t);
 UnaryFn GetUnaryExp(UnaryOp op, DType t);
 UnaryFn GetUnaryTrig(UnaryOp op, DType t);
 UnaryFn GetUnaryScalar(UnaryOp op, DType t);

@@ -72,11 +72,13 @@ struct Square {
 struct Sign {
   template <class T>
   static T F(T x) {
-    const T s = static_cast<T>((x > T(0)) - (x < T(0)));
-    if constexpr (kFloating<T>)
+    if constexpr (kFloating<T>) {
+      // (Differences of bools would be made one by one.)
+      const T s = (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0));
       return x == x ? s : x;
-    else
-      return s;
+    } else {
+      return static_cast<T>((x > T(0)) - (x < T(0)));
+    }
   }
 };
 struct Abs {
@@ -178,6 +180,33 @@ struct Imag {
     return x.imag();
   }
 };
+
+// x[i] > 0 ? value[i] : alpha * value[i].
+template <class T>
+void LeakyLoop(float alpha, const void* pvalue, const void* px, void* pout,
+               int64_t n) {
+  const T* value = static_cast<const T*>(pvalue);
+  const T* x = static_cast<const T*>(px);
+  T* out = static_cast<T*>(pout);
+  if constexpr (kFloating<T>) {
+    const T slope = static_cast<T>(alpha);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const T scaled = value[i] * slope;
+      out[i] = x[i] > T(0) ? value[i] : scaled;
+    }
+  } else {
+    alignas(64) float fv[kBlock];
+    alignas(64) float fx[kBlock];
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = n - i < kBlock ? n - i : kBlock;
+      ToFloat(value + i, fv, m);
+      ToFloat(x + i, fx, m);
+      LeakyLoop<float>(alpha, fv, fx, fv, m);
+      FromFloat(fv, out + i, m);
+    }
+  }
+}
 
 // Written with Highway: in plain C++ these may set errno, and the compiler
 // will not vectorise them.
@@ -297,6 +326,11 @@ UnaryFn SimpleFn(UnaryOp op, DType t) {
   }
 }
 
+LeakyFn LeakyFnFor(DType t) {
+  return ByDType<LeakyFn>(FloatTypes(), t,
+                          []<class T>() -> LeakyFn { return LeakyLoop<T>; });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace sluice::simd
 HWY_AFTER_NAMESPACE();
@@ -307,5 +341,7 @@ HWY_EXPORT(SimpleFn);
 UnaryFn GetUnarySimple(UnaryOp op, DType t) {
   return HWY_DYNAMIC_DISPATCH(SimpleFn)(op, t);
 }
+HWY_EXPORT(LeakyFnFor);
+LeakyFn GetLeaky(DType t) { return HWY_DYNAMIC_DISPATCH(LeakyFnFor)(t); }
 }  // namespace sluice::simd
 #endif

@@ -149,6 +149,10 @@ class OneHotKernel {
     array::FillRun(type, off.raw(), out, shape.num_elements());
     const int64_t suffix =
         array::Product(indices.shape().dims(), axis, indices.rank());
+    if (type == DType::kFloat) {
+      Set(indices, depth, suffix, *on.raw<float>(), ctx.output(0).raw<float>());
+      return OkStatus();
+    }
     for (int64_t i = 0; i < indices.num_elements(); ++i) {
       const int64_t hot = IntAt(indices, i);
       if (hot < 0 || hot >= depth) continue;  // All off.
@@ -159,6 +163,31 @@ class OneHotKernel {
   }
 
  private:
+  // The same for floats, the usual case.
+  static void Set(const Tensor& indices, int64_t depth, int64_t suffix,
+                  float on, float* out) {
+    const auto set = [&](const auto* hot) {
+      float* row = out;
+      for (int64_t i = 0; i < indices.num_elements();) {
+        for (int64_t j = 0; j < suffix; ++j, ++i) {
+          const auto at = static_cast<int64_t>(hot[i]);
+          if (at >= 0 && at < depth) row[at * suffix + j] = on;
+        }
+        row += depth * suffix;
+      }
+    };
+    switch (indices.dtype()) {
+      case DType::kInt64:
+        return set(indices.raw<int64_t>());
+      case DType::kInt32:
+        return set(indices.raw<int32_t>());
+      case DType::kInt8:
+        return set(indices.raw<int8_t>());
+      default:
+        return set(indices.raw<uint8_t>());
+    }
+  }
+
   const int64_t axis_;
 };
 

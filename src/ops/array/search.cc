@@ -1,4 +1,6 @@
 // Searching sorted rows.
+#include <algorithm>
+
 #include "base/parallel.h"
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
@@ -10,15 +12,40 @@ namespace {
 
 using array::Tag;
 
-// The number of elements of a sorted row that are before v; with kAfter,
-// including equal ones. (Without branches that depend on the elements: each
-// would be mispredicted half of the time.)
-template <bool kAfter, typename T>
-int64_t BoundIn(const T* row, int64_t n, T v) {
-  const auto passes = [v](T x) { return kAfter ? !(v < x) : x < v; };
-  const T* from = row;
-  for (; n > 1; n -= n / 2) from += passes(from[n / 2 - 1]) ? n / 2 : 0;
-  return from - row + (n == 1 && passes(*from) ? 1 : 0);
+// For each of some values, the number of elements of a sorted row that are
+// before it; with kAfter, including equal ones. Without branches that depend on
+// the elements, since each would be mispredicted half of the time, and side by
+// side, so that one search goes on while another waits for its element.
+template <bool kAfter, size_t kTogether, typename T>
+void BoundsIn(const T* row, int64_t n, const T* values, int64_t* bounds) {
+  const auto passes = [](T x, T v) -> int64_t {
+    return kAfter ? !(v < x) : x < v;
+  };
+  std::fill_n(bounds, kTogether, 0);
+  for (; n > 1; n -= n / 2)
+    for (size_t i = 0; i < kTogether; ++i)
+      bounds[i] += n / 2 & -passes(row[bounds[i] + n / 2 - 1], values[i]);
+  if (n == 1)
+    for (size_t i = 0; i < kTogether; ++i)
+      bounds[i] += passes(row[bounds[i]], values[i]);
+}
+
+// The same for any number of values.
+template <bool kAfter, typename T, typename Index>
+void AllBoundsIn(const T* row, int64_t n, const T* values, int64_t count,
+                 Index* out) {
+  constexpr size_t kTogether = 8;
+  int64_t bounds[kTogether];
+  int64_t i = 0;
+  for (; i + static_cast<int64_t>(kTogether) <= count;
+       i += static_cast<int64_t>(kTogether)) {
+    BoundsIn<kAfter, kTogether>(row, n, values + i, bounds);
+    std::copy_n(bounds, kTogether, out + i);
+  }
+  for (; i < count; ++i) {
+    BoundsIn<kAfter, 1>(row, n, values + i, bounds);
+    out[i] = static_cast<Index>(bounds[0]);
+  }
 }
 
 // Values for which another thread starts.
@@ -61,13 +88,19 @@ class BoundKernel {
                     !std::is_same_v<T, complex128>) {
         ParallelFor(values.num_elements(), kValuesPerThread,
                     [&](int64_t begin, int64_t end) {
-                      for (int64_t i = begin; i < end; ++i) {
-                        const int64_t at = BoundIn<kAfter>(
-                            sorted.raw<T>() + i / m * n, n, values.raw<T>()[i]);
+                      while (begin < end) {
+                        const int64_t row = begin / m;
+                        const int64_t count =
+                            std::min(end, (row + 1) * m) - begin;
+                        const T* of = sorted.raw<T>() + row * n;
+                        const T* from = values.raw<T>() + begin;
                         if (index_ == DType::kInt32)
-                          out.raw<int32_t>()[i] = static_cast<int32_t>(at);
+                          AllBoundsIn<kAfter>(of, n, from, count,
+                                              out.raw<int32_t>() + begin);
                         else
-                          out.raw<int64_t>()[i] = at;
+                          AllBoundsIn<kAfter>(of, n, from, count,
+                                              out.raw<int64_t>() + begin);
+                        begin += count;
                       }
                     });
       }

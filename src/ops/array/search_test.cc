@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <random>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.h"
@@ -108,6 +112,64 @@ TEST(Search, GatherNdTakesElementsOfEverySize) {
     ASSERT_TRUE(ignored.ok()) << ignored.status();
     const auto* const zero = static_cast<const uint8_t*>((*ignored)[0].raw());
     EXPECT_EQ(std::count(zero, zero + size, 0), static_cast<int64_t>(size));
+  }
+}
+
+// Numbers of a type from a few or from all of its values, beside a plain list.
+template <typename T>
+void CheckUnique(int64_t n, int64_t distinct) {
+  SCOPED_TRACE(::testing::Message()
+               << DTypeName(DTypeOf<T>()) << ", " << n << " of " << distinct);
+  std::mt19937_64 rng(kSeed);
+  Tensor x(DTypeOf<T>(), Shape({n}));
+  for (T& v : x.flat<T>()) {
+    v = static_cast<T>(static_cast<int64_t>(rng() % distinct) - distinct / 2);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (v == T(1)) v = std::numeric_limits<T>::quiet_NaN();
+      if (v == T(0) && rng() % 2 == 0) v = T(-0.0);
+    }
+  }
+  std::vector<T> values;
+  std::map<T, int32_t> known;  // Without NaN, which equals nothing.
+  std::vector<int32_t> places, counts;
+  for (const T v : x.flat<T>()) {
+    const auto next = static_cast<int32_t>(values.size());
+    const int32_t at = v == v ? known.try_emplace(v, next).first->second : next;
+    if (at == next) {
+      values.push_back(v);
+      counts.push_back(0);
+    }
+    places.push_back(at);
+    ++counts[static_cast<size_t>(at)];
+  }
+  const auto got = RunRecorded("UniqueWithCounts", {x});
+  const auto plain = RunRecorded("Unique", {x});
+  ASSERT_TRUE(got.ok() && plain.ok()) << got.status() << plain.status();
+  ASSERT_EQ((*got)[0].num_elements(), std::ssize(values));
+  if (!values.empty()) {
+    EXPECT_EQ(
+        std::memcmp((*got)[0].raw(), values.data(), values.size() * sizeof(T)),
+        0);
+  }
+  for (const auto& [tensor, want] :
+       {std::pair(&(*got)[1], &places), std::pair(&(*got)[2], &counts),
+        std::pair(&(*plain)[1], &places)}) {
+    const auto flat = tensor->template flat<int32_t>();
+    EXPECT_TRUE(
+        std::equal(flat.begin(), flat.end(), want->begin(), want->end()));
+  }
+}
+
+TEST(Search, UniqueNumbersAreInTheOrderOfTheirFirst) {
+  for (const int64_t n : {0, 1, 2, 15, 16, 17, 600, 20000}) {
+    for (const int64_t distinct : {1, 5, 200, 1 << 30}) {
+      CheckUnique<int32_t>(n, distinct);
+      CheckUnique<int64_t>(n, distinct);
+      CheckUnique<uint8_t>(n, distinct);
+      CheckUnique<int16_t>(n, distinct);
+      CheckUnique<float>(n, distinct);
+      CheckUnique<double>(n, distinct);
+    }
   }
 }
 

@@ -142,13 +142,14 @@ Status SliceGrad(GradContext& g) {
 
 class StridedSliceKernel {
  public:
-  explicit StridedSliceKernel(const Node& n) : masks_(n) {}
+  explicit StridedSliceKernel(const Node& n)
+      : slice_(n, 1, n.input(0).shape()) {}
   Status Run(KernelContext& ctx) {
     const Tensor& in = ctx.input(0);
-    SLUICE_ASSIGN_OR_RETURN(
-        const SliceSpec spec,
-        array::MakeSliceSpec(in.shape(), &ctx.input(1), &ctx.input(2),
-                             ctx.input(3), masks_));
+    SliceSpec made;
+    SLUICE_ASSIGN_OR_RETURN(const SliceSpec* const found,
+                            slice_.Of(in.shape(), ctx, &made));
+    const SliceSpec& spec = *found;
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, spec.result.ToShape());
     if (spec.whole) {
       SLUICE_ASSIGN_OR_RETURN(Tensor out, ctx.TakeInput(0).Reshaped(shape));
@@ -180,7 +181,7 @@ class StridedSliceKernel {
     return spec.size[0] > 0;
   }
 
-  const SliceMasks masks_;
+  const array::NodeSlice slice_;
 };
 
 // The number of entries of the slice vectors: equal lengths where known.
@@ -233,14 +234,15 @@ Status StridedSliceGradFn(GradContext& g) {
 
 class StridedSliceGradKernel {
  public:
-  explicit StridedSliceGradKernel(const Node& n) : masks_(n) {}
+  explicit StridedSliceGradKernel(const Node& n)
+      : slice_(n, 1, n.output_shape(0)) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             array::ShapeFrom(ctx.input(0), "shape"));
-    SLUICE_ASSIGN_OR_RETURN(
-        const SliceSpec spec,
-        array::MakeSliceSpec(shape, &ctx.input(1), &ctx.input(2), ctx.input(3),
-                             masks_));
+    SliceSpec made;
+    SLUICE_ASSIGN_OR_RETURN(const SliceSpec* const found,
+                            slice_.Of(shape, ctx, &made));
+    const SliceSpec& spec = *found;
     const Tensor& dy = ctx.input(4);
     if (!(PartialShape(dy.shape()) == spec.result))
       return InvalidArgument("dy: expected the shape of the slice, ",
@@ -259,7 +261,7 @@ class StridedSliceGradKernel {
   }
 
  private:
-  const SliceMasks masks_;
+  const array::NodeSlice slice_;
 };
 
 Status StridedSliceGradShape(ShapeContext& c) {
@@ -280,21 +282,21 @@ Status StridedSliceGradGrad(GradContext& g) {
 
 class SliceUpdateKernel {
  public:
-  explicit SliceUpdateKernel(const Node& n) : masks_(n) {}
+  explicit SliceUpdateKernel(const Node& n)
+      : slice_(n, 1, n.input(0).shape()) {}
   Status Run(KernelContext& ctx) {
     const Tensor value = ctx.input(4);
-    SLUICE_ASSIGN_OR_RETURN(
-        const SliceSpec spec,
-        array::MakeSliceSpec(ctx.input(0).shape(), &ctx.input(1), &ctx.input(2),
-                             ctx.input(3), masks_));
+    SliceSpec made;
+    SLUICE_ASSIGN_OR_RETURN(const SliceSpec* const spec,
+                            slice_.Of(ctx.input(0).shape(), ctx, &made));
     SLUICE_ASSIGN_OR_RETURN(Tensor x, array::TakeToChange(ctx, 0));
-    SLUICE_RETURN_IF_ERROR(array::WriteSlice(spec, value, &x));
+    SLUICE_RETURN_IF_ERROR(array::WriteSlice(*spec, value, &x));
     ctx.set_output(0, std::move(x));
     return OkStatus();
   }
 
  private:
-  const SliceMasks masks_;
+  const array::NodeSlice slice_;
 };
 
 Status SliceUpdateGrad(GradContext& g) {

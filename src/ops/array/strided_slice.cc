@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/shape_context.h"
+
 namespace sluice::array {
 namespace {
 
@@ -176,6 +178,30 @@ Result<SliceSpec> MakeSliceSpec(const PartialShape& input, const Tensor* begin,
         from == kNewAxis ? 1 : spec.size[static_cast<size_t>(from)]);
   spec.result_from = std::move(d.result_from);
   return spec;
+}
+
+NodeSlice::NodeSlice(const Node& n, int bounds, const PartialShape& sliced)
+    : masks_(n), bounds_(bounds) {
+  const std::optional<Tensor> begin = ConstantValue(n.input(bounds)),
+                              end = ConstantValue(n.input(bounds + 1)),
+                              strides = ConstantValue(n.input(bounds + 2));
+  if (!begin || !end || !strides || !sliced.fully_known()) return;
+  Result<Shape> shape = sliced.ToShape();
+  Result<SliceSpec> spec =
+      MakeSliceSpec(sliced, &*begin, &*end, *strides, masks_);
+  if (!shape.ok() || !spec.ok()) return;  // (Run tells.)
+  known_shape_ = *std::move(shape);
+  known_ = *std::move(spec);
+}
+
+Result<const SliceSpec*> NodeSlice::Of(const Shape& sliced,
+                                       const KernelContext& ctx,
+                                       SliceSpec* made) const {
+  if (known_.has_value() && sliced == known_shape_) return &*known_;
+  SLUICE_ASSIGN_OR_RETURN(
+      *made, MakeSliceSpec(sliced, &ctx.input(bounds_), &ctx.input(bounds_ + 1),
+                           ctx.input(bounds_ + 2), masks_));
+  return made;
 }
 
 void ReadSlice(const Tensor& x, const SliceSpec& spec, Tensor* result) {

@@ -4,6 +4,9 @@
 #ifndef SLUICE_OPS_ARRAY_STRIDED_SLICE_H_
 #define SLUICE_OPS_ARRAY_STRIDED_SLICE_H_
 
+#include <optional>
+
+#include "exec/core/kernel.h"
 #include "ops/common/elements.h"
 
 namespace sluice::array {
@@ -34,6 +37,24 @@ struct SliceSpec {
 Result<SliceSpec> MakeSliceSpec(const PartialShape& input, const Tensor* begin,
                                 const Tensor* end, const Tensor& strides,
                                 const SliceMasks& masks);
+
+// The slice that a node takes: made once if its bounds and the shape of what it
+// slices are known before a step. Shared by all steps; thread-safe.
+class NodeSlice {
+ public:
+  // Input `bounds` and the two after it are begin, end and strides; `sliced`:
+  // the known part of the shape.
+  NodeSlice(const Node& n, int bounds, const PartialShape& sliced);
+  // The slice of this shape, which is *made unless it was made before.
+  Result<const SliceSpec*> Of(const Shape& sliced, const KernelContext& ctx,
+                              SliceSpec* made) const;
+
+ private:
+  const SliceMasks masks_;
+  const int bounds_;
+  Shape known_shape_;
+  std::optional<SliceSpec> known_;
+};
 
 // result = x[spec]. REQUIRES: a complete spec for x's shape.
 void ReadSlice(const Tensor& x, const SliceSpec& spec, Tensor* result);

@@ -1,7 +1,11 @@
 // Values as a set: the distinct ones, those not in another list, counts.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -84,6 +88,100 @@ bool IsNan(const K& k) {
     return false;
 }
 
+// Numbers that were seen, and in which order. Memory for twice as many as there
+// are: a probe finds its slot, or a free one, soon.
+template <typename Key>
+class NumberTable {
+ public:
+  using Bits = std::conditional_t<
+      sizeof(Key) == 8, uint64_t,
+      std::conditional_t<
+          sizeof(Key) == 4, uint32_t,
+          std::conditional_t<sizeof(Key) == 2, uint16_t, uint8_t>>>;
+
+  NumberTable() { slots_.resize(size_t{1} << bits_); }
+
+  // The slot of a number is on its way to the cache.
+  void Prefetch(Key key) const {
+    __builtin_prefetch(&slots_[SlotOf(BitsOf(key))], 1);
+  }
+
+  // The number of the key, which is `next` if it is new. (Not for NaN.)
+  int64_t PlaceOf(Key key, int64_t next) {
+    const Bits bits = BitsOf(key);
+    const size_t mask = slots_.size() - 1;
+    for (size_t i = SlotOf(bits);; i = (i + 1) & mask) {
+      Slot& slot = slots_[i];
+      if (slot.place == 0) {
+        slot = {bits, static_cast<int32_t>(next + 1)};
+        if (++used_ * 2 > slots_.size()) Grow();
+        return next;
+      }
+      if (slot.key == bits) return slot.place - 1;
+    }
+  }
+
+ private:
+  struct Slot {
+    Bits key = 0;
+    int32_t place = 0;  // Plus one; 0: free.
+  };
+
+  // -0 is 0.
+  static Bits BitsOf(Key key) {
+    if constexpr (std::is_floating_point_v<Key>)
+      return key == 0 ? Bits{0} : std::bit_cast<Bits>(key);
+    else
+      return static_cast<Bits>(key);
+  }
+  size_t SlotOf(Bits key) const {
+    uint64_t x = uint64_t{key} * 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93u;
+    return static_cast<size_t>(x >> (64 - bits_));
+  }
+  void Grow() {
+    std::vector<Slot> old = std::move(slots_);
+    bits_ += 2;
+    slots_.clear();
+    slots_.resize(size_t{1} << bits_);
+    const size_t mask = slots_.size() - 1;
+    for (const Slot& slot : old) {
+      if (slot.place == 0) continue;
+      size_t i = SlotOf(slot.key);
+      while (slots_[i].place != 0) i = (i + 1) & mask;
+      slots_[i] = slot;
+    }
+  }
+
+  std::vector<Slot> slots_;
+  int bits_ = 10;
+  size_t used_ = 0;
+};
+
+// Calls take(i, place) for n numbers in order; a place is that of the first
+// equal number among the distinct ones.
+template <typename Key, typename KeyOf, typename Take>
+void PlacesOfNumbers(int64_t n, const KeyOf& key, const Take& take) {
+  constexpr int64_t kAhead = 16;
+  NumberTable<Key> table;
+  int64_t next = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) table.Prefetch(key(i + kAhead));
+    const Key k = key(i);
+    const int64_t at = IsNan(k) ? next : table.PlaceOf(k, next);
+    next += at == next;
+    take(i, at);
+  }
+}
+
+// The elements of x at `from`.
+template <typename T>
+void CopyNumbers(const Tensor& x, const std::vector<int64_t>& from, Tensor* y) {
+  const T* in = static_cast<const T*>(x.raw());
+  T* out = static_cast<T*>(y->raw());
+  for (const int64_t i : from) *out++ = in[i];
+}
+
 Status CheckHashable(const Node& n) {
   const DType t = n.TypeAttr("T");
   if (IsComplex(t) || IsQuantized(t) || t == DType::kResource ||
@@ -158,18 +256,24 @@ class UniqueKernel {
       }
     } else {
       WithKeys(x, width, [&](auto key) {
-        absl::flat_hash_map<decltype(key(0)), int64_t> seen;
+        using Key = decltype(key(0));
+        const auto take = [&](int64_t i, int64_t at) {
+          if (at == static_cast<int64_t>(first.size())) {
+            first.push_back(i);
+            if (kCounts) counts.push_back(0);
+          }
+          place[static_cast<size_t>(i)] = at;
+          if (kCounts) ++counts[static_cast<size_t>(at)];
+        };
+        if constexpr (std::is_arithmetic_v<Key>) {
+          if (n < INT32_MAX) return PlacesOfNumbers<Key>(n, key, take);
+        }
+        absl::flat_hash_map<Key, int64_t> seen;
+        seen.reserve(static_cast<size_t>(n));
         for (int64_t i = 0; i < n; ++i) {
           const auto next = static_cast<int64_t>(first.size());
           const auto k = key(i);
-          const int64_t at =
-              IsNan(k) ? next : seen.try_emplace(k, next).first->second;
-          if (at == next) {
-            first.push_back(i);
-            counts.push_back(0);
-          }
-          place[static_cast<size_t>(i)] = at;
-          ++counts[static_cast<size_t>(at)];
+          take(i, IsNan(k) ? next : seen.try_emplace(k, next).first->second);
         }
       });
     }
@@ -179,11 +283,17 @@ class UniqueKernel {
     SLUICE_ASSIGN_OR_RETURN(const Shape out_shape, array::MakeShape(dims));
     const DType type = x.dtype();
     SLUICE_ASSIGN_OR_RETURN(Tensor y, ctx.AllocateTemp(type, out_shape));
-    for (int64_t i = 0; i < unique && width > 0; ++i)
-      array::CopyRun(type,
-                     At(type, std::as_const(x).raw(),
-                        first[static_cast<size_t>(i)] * width),
-                     At(type, y.raw(), i * width), width);
+    if (width == 1 && IsPlain(type) && DTypeSize(type) == 4) {
+      CopyNumbers<uint32_t>(x, first, &y);
+    } else if (width == 1 && IsPlain(type) && DTypeSize(type) == 8) {
+      CopyNumbers<uint64_t>(x, first, &y);
+    } else {
+      for (int64_t i = 0; i < unique && width > 0; ++i)
+        array::CopyRun(type,
+                       At(type, std::as_const(x).raw(),
+                          first[static_cast<size_t>(i)] * width),
+                       At(type, y.raw(), i * width), width);
+    }
     if (axis != 0) {
       SLUICE_ASSIGN_OR_RETURN(y, AxisFirst(y, axis, unique, true));
     }
@@ -330,8 +440,10 @@ Status UnravelIndexKernel(KernelContext& ctx) {
   for (int64_t d : dims) {
     if (d <= 0) return InvalidArgument("dims: expected sizes > 0, got ", d);
     size = MultiplyOrNegative(size, d);
-    if (size < 0)
-      return InvalidArgument("dims: expected fewer than 2^63 elements");
+    if (size < 0 || (indices.dtype() == DType::kInt32 && size > INT32_MAX))
+      return InvalidArgument("dims: expected a product that ",
+                             DTypeName(indices.dtype()),
+                             " can hold, got at least ", dims[0], " * ...");
   }
   const int64_t n = indices.num_elements();
   const auto rank = static_cast<int64_t>(dims.size());

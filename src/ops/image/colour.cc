@@ -103,15 +103,20 @@ Pixel<float> ScaleSaturation(const Pixel<float>& rgb, float scale) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// Calls fn for each pixel of input 0, computed as S.
+// Calls fn for each pixel of input 0, computed as S. `other_channels`: the
+// error if there are not three.
 template <typename T, typename Fn>
-Status ForEachPixel(KernelContext& ctx, int least_rank, Fn fn) {
+Status ForEachPixel(KernelContext& ctx, int least_rank,
+                    StatusCode other_channels, Fn fn) {
   const Tensor& in = ctx.input(0);
   const Shape shape = in.shape();
-  if (in.rank() < least_rank || in.dim(in.rank() - 1) != 3)
+  if (in.rank() < least_rank)
     return InvalidArgument("images: expected rank ", least_rank,
-                           " or more and three channels, got shape ",
-                           shape.ToString());
+                           " or more, got shape ", shape.ToString());
+  if (in.dim(in.rank() - 1) != 3)
+    return Status(other_channels,
+                  absl::StrCat("images: expected three channels, got shape ",
+                               shape.ToString()));
   const T* from = in.raw<T>();
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, DTypeOf<T>(), shape));
   T* const to = ctx.output(0).raw<T>();
@@ -131,14 +136,16 @@ Status ForEachPixel(KernelContext& ctx, int least_rank, Fn fn) {
 template <typename T>
 struct RgbToHsv {
   static Status Run(KernelContext& ctx) {
-    return ForEachPixel<T>(ctx, 1, ToHsv<ComputeType<T>>);
+    return ForEachPixel<T>(ctx, 1, StatusCode::kFailedPrecondition,
+                           ToHsv<ComputeType<T>>);
   }
 };
 
 template <typename T>
 struct HsvToRgb {
   static Status Run(KernelContext& ctx) {
-    return ForEachPixel<T>(ctx, 1, ToRgb<ComputeType<T>>);
+    return ForEachPixel<T>(ctx, 1, StatusCode::kFailedPrecondition,
+                           ToRgb<ComputeType<T>>);
   }
 };
 
@@ -157,7 +164,8 @@ struct AdjustHue {
     float delta;
     SLUICE_RETURN_IF_ERROR(ReadAmount(ctx, "delta", &delta));
     return ForEachPixel<T>(
-        ctx, 3, [&](const Pixel<float>& p) { return TurnHue(p, delta); });
+        ctx, 3, StatusCode::kInvalidArgument,
+        [&](const Pixel<float>& p) { return TurnHue(p, delta); });
   }
 };
 
@@ -166,9 +174,9 @@ struct AdjustSaturation {
   static Status Run(KernelContext& ctx) {
     float scale;
     SLUICE_RETURN_IF_ERROR(ReadAmount(ctx, "scale", &scale));
-    return ForEachPixel<T>(ctx, 3, [&](const Pixel<float>& p) {
-      return ScaleSaturation(p, scale);
-    });
+    return ForEachPixel<T>(
+        ctx, 3, StatusCode::kInvalidArgument,
+        [&](const Pixel<float>& p) { return ScaleSaturation(p, scale); });
   }
 };
 

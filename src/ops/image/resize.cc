@@ -1,5 +1,6 @@
 #include "ops/image/resize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -23,6 +24,34 @@ Status CheckImages(const Tensor& t, const char* name) {
           name, ": expected a height and width from 1 to 2^31 - 2, got shape ",
           t.shape().ToString());
   return OkStatus();
+}
+
+// The gradient as double: the sum of products that are floats, as in
+// TensorFlow.
+void SumGradients(const Tensor& grads, const image::Taps& rows,
+                  const image::Taps& columns, Tensor* sum) {
+  const int64_t channels = grads.dim(3), width = sum->dim(2);
+  std::fill_n(sum->raw<double>(), sum->num_elements(), 0.0);
+  const float* g = grads.raw<float>();
+  for (int64_t b = 0; b < grads.dim(0); ++b) {
+    double* const to_image =
+        sum->raw<double>() + b * sum->dim(1) * width * channels;
+    for (size_t y = 0; y < static_cast<size_t>(grads.dim(1)); ++y)
+      for (size_t x = 0; x < static_cast<size_t>(grads.dim(2)); ++x) {
+        for (auto r = static_cast<size_t>(rows.first[y]);
+             r < static_cast<size_t>(rows.first[y + 1]); ++r)
+          for (auto c = static_cast<size_t>(columns.first[x]);
+               c < static_cast<size_t>(columns.first[x + 1]); ++c) {
+            double* const to =
+                to_image +
+                (rows.index[r] * width + columns.index[c]) * channels;
+            for (int64_t i = 0; i < channels; ++i)
+              to[i] += static_cast<double>(g[i] * rows.weight[r] *
+                                           columns.weight[c]);
+          }
+        g += channels;
+      }
+  }
 }
 
 }  // namespace
@@ -103,14 +132,18 @@ Status RunGradient(KernelContext& ctx, DType t, TapsFn taps) {
   const Shape shape({grads.dim(0), height, width, grads.dim(3)});
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, t, shape));
   if (shape.num_elements() == 0) return OkStatus();
-  Tensor sum = ctx.output(0);
-  if (t != DType::kFloat) {
-    SLUICE_ASSIGN_OR_RETURN(sum, ctx.AllocateTemp(DType::kFloat, shape));
-  }
   SLUICE_ASSIGN_OR_RETURN(const image::Taps rows,
                           taps(0, grads.dim(1), height));
   SLUICE_ASSIGN_OR_RETURN(const image::Taps columns,
                           taps(1, grads.dim(2), width));
+  if (t == DType::kDouble) {
+    SumGradients(grads, rows, columns, &ctx.output(0));
+    return OkStatus();
+  }
+  Tensor sum = ctx.output(0);
+  if (t != DType::kFloat) {
+    SLUICE_ASSIGN_OR_RETURN(sum, ctx.AllocateTemp(DType::kFloat, shape));
+  }
   image::Resample(DType::kFloat, grads.raw(),
                   {grads.dim(0), grads.dim(1), grads.dim(2), grads.dim(3)},
                   image::Transposed(rows, height),

@@ -1,11 +1,14 @@
 // Sums of many arrays of one shape, and L2Loss.
+#include <algorithm>
 #include <vector>
 
+#include "base/parallel.h"
 #include "exec/fusion/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
 #include "ops/common/carrier_type.h"
+#include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/tensor_array/tensor_list.h"
@@ -33,8 +36,24 @@ Status RunAddN(KernelContext& ctx) {
   const void* second = ctx.input(1).raw();
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0, 1}, 0, t, shape));
   void* out = ctx.output(0).raw();
-  add(first, second, out, n);
-  for (int i = 2; i < count; ++i) add(out, ctx.input(i).raw(), out, n);
+  if (count == 2) {
+    add(first, second, out, n);
+    return OkStatus();
+  }
+  // Piece by piece, so that the sum stays in the nearest cache.
+  constexpr int64_t kPiece = 2048;
+  ParallelFor(
+      n, std::max<int64_t>(kPiece, add.grain), [&](int64_t begin, int64_t end) {
+        for (; begin < end; begin += kPiece) {
+          const int64_t m = std::min(kPiece, end - begin);
+          void* const sum = array::At(t, out, begin);
+          add.fn(simd::Operands::kVectorVector, array::At(t, first, begin),
+                 array::At(t, second, begin), sum, m);
+          for (int i = 2; i < count; ++i)
+            add.fn(simd::Operands::kVectorVector, sum,
+                   array::At(t, ctx.input(i).raw(), begin), sum, m);
+        }
+      });
   return OkStatus();
 }
 

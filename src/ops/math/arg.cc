@@ -50,6 +50,9 @@ using ArgFn = bool (*)(DType, DType, int64_t, int64_t, int64_t, const void*,
 template <ArgFn F>
 Status RunArg(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
+  if (ctx.input(1).rank() != 0)
+    return InvalidArgument("dimension: expected a scalar, got shape ",
+                           ctx.input(1).shape().ToString());
   SLUICE_ASSIGN_OR_RETURN(const int64_t value,
                           ScalarInput(ctx, 1, "dimension"));
   SLUICE_ASSIGN_OR_RETURN(const int axis, CanonicalAxis(value, x.rank()));
@@ -381,10 +384,12 @@ class InTopK {
                     int64_t k) {
     if (target < 0 || target >= classes || !std::isfinite(row[target]))
       return false;
+    // (The rest of the row matters only while fewer than k are better: an
+    // infinity or NaN there makes the answer no, too.)
     int64_t better = 0;
     for (int64_t c = 0; c < classes; ++c) {
       if (!std::isfinite(row[c])) return false;
-      if (row[c] > row[target]) ++better;
+      if (row[c] > row[target] && ++better >= k) return false;
     }
     return better < k;
   }

@@ -306,9 +306,11 @@ struct Cross {
     SLUICE_RETURN_IF_ERROR(RequireEqualShapes(ctx, 0, 1));
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
-    if (a.rank() < 1 || a.dim(a.rank() - 1) != 3)
-      return InvalidArgument("a: expected a last dimension of 3, got shape ",
-                             a.shape().ToString());
+    if (a.rank() < 1)
+      return InvalidArgument("a: expected rank 1 or more, got a scalar");
+    if (a.dim(a.rank() - 1) != 3)
+      return FailedPrecondition("a: expected a last dimension of 3, got shape ",
+                                a.shape().ToString());
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, a.dtype(), a.shape()));
     T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < a.num_elements(); i += 3) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,59 @@ bool Has(const Labels& labels, Label l) {
   return std::find(labels.begin(), labels.end(), l) != labels.end();
 }
 
+Labels Join(std::initializer_list<const Labels*> parts) {
+  Labels all;
+  for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());
+  return all;
+}
+
+// An equation of two operands that lie in memory as the matrices, or transposed
+// matrices, of one product for each of their common first labels, and so does
+// the result.
+struct PlainProduct {
+  bool swapped = false;  // The second operand is the left factor.
+  dnn::Trans left = dnn::Trans::kNone, right = dnn::Trans::kNone;
+  size_t batch = 0, rows = 0, inner = 0, columns = 0;  // Numbers of labels.
+
+  static std::optional<PlainProduct> Of(const Equation& e) {
+    if (e.inputs.size() != 2) return std::nullopt;
+    for (const Labels* side : {&e.inputs[0], &e.inputs[1], &e.output}) {
+      if (Has(*side, kDots)) return std::nullopt;
+      for (Label l : *side)
+        if (std::count(side->begin(), side->end(), l) > 1) return std::nullopt;
+    }
+    for (const bool swapped : {false, true})
+      if (const auto p = Of(e.inputs[swapped ? 1 : 0],
+                            e.inputs[swapped ? 0 : 1], e.output))
+        return PlainProduct{swapped, p->left,  p->right,  p->batch,
+                            p->rows, p->inner, p->columns};
+    return std::nullopt;
+  }
+
+ private:
+  static std::optional<PlainProduct> Of(const Labels& a, const Labels& b,
+                                        const Labels& output) {
+    Labels batch, rows, inner, columns;
+    for (Label l : output)
+      (!Has(a, l) ? columns : Has(b, l) ? batch : rows).push_back(l);
+    for (Label l : a)
+      if (!Has(output, l)) inner.push_back(l);
+    if (output != Join({&batch, &rows, &columns})) return std::nullopt;
+    const bool a_turned = a == Join({&batch, &inner, &rows});
+    const bool b_turned = b == Join({&batch, &columns, &inner});
+    if ((!a_turned && a != Join({&batch, &rows, &inner})) ||
+        (!b_turned && b != Join({&batch, &inner, &columns})))
+      return std::nullopt;
+    return PlainProduct{false,
+                        a_turned ? dnn::Trans::kTranspose : dnn::Trans::kNone,
+                        b_turned ? dnn::Trans::kTranspose : dnn::Trans::kNone,
+                        batch.size(),
+                        rows.size(),
+                        inner.size(),
+                        columns.size()};
+  }
+};
+
 // Records the size of each label; sizes of 1 in an ellipsis broadcast. -1:
 // unknown.
 Status Measure(const Labels& labels, std::span<const int64_t> dims,
@@ -167,10 +221,15 @@ class Einsum {
     SLUICE_ASSIGN_OR_RETURN(
         k->equation_,
         Equation::Parse(n.AttrOr<std::string>("equation", ""), n.num_inputs()));
+    k->plain_ = PlainProduct::Of(k->equation_);
     return k;
   }
 
   Status Run(KernelContext& ctx) const {
+    if (plain_.has_value()) {
+      SLUICE_ASSIGN_OR_RETURN(const bool done, RunPlain(ctx));
+      if (done) return OkStatus();
+    }
     Sizes sizes;
     std::vector<Labels> labels;
     int dots = 0;
@@ -205,6 +264,49 @@ class Einsum {
   }
 
  private:
+  // False if the sizes do not fit.
+  Result<bool> RunPlain(KernelContext& ctx) const {
+    const PlainProduct& p = *plain_;
+    const Tensor& a = ctx.input(p.swapped ? 1 : 0);
+    const Tensor& b = ctx.input(p.swapped ? 0 : 1);
+    const std::span<const int64_t> da = a.shape().dims(), db = b.shape().dims();
+    if (da.size() != p.batch + p.rows + p.inner ||
+        db.size() != p.batch + p.inner + p.columns)
+      return false;
+    const bool a_turned = p.left == dnn::Trans::kTranspose;
+    const bool b_turned = p.right == dnn::Trans::kTranspose;
+    const auto rows = da.subspan(p.batch + (a_turned ? p.inner : 0), p.rows);
+    const auto inner = da.subspan(p.batch + (a_turned ? 0 : p.rows), p.inner);
+    const auto columns =
+        db.subspan(p.batch + (b_turned ? 0 : p.inner), p.columns);
+    const auto inner_of_b =
+        db.subspan(p.batch + (b_turned ? p.columns : 0), p.inner);
+    const auto batch = da.first(p.batch);
+    if (!std::ranges::equal(batch, db.first(p.batch)) ||
+        !std::ranges::equal(inner, inner_of_b))
+      return false;
+    const auto count = [](std::span<const int64_t> dims) {
+      int64_t n = 1;
+      for (int64_t d : dims) n *= d;
+      return n;
+    };
+    const int64_t m = count(rows), k = count(inner), n = count(columns);
+    const int64_t a_dims[] = {count(batch), a_turned ? k : m, a_turned ? m : k};
+    const int64_t b_dims[] = {a_dims[0], b_turned ? n : k, b_turned ? k : n};
+    SLUICE_ASSIGN_OR_RETURN(
+        const dnn::BatchMatMulShape s,
+        dnn::BatchMatMulShape::Make(a_dims, 3, b_dims, 3, p.left, p.right));
+    Dims dims;
+    for (const auto part : {batch, rows, columns})
+      dims.insert(dims.end(), part.begin(), part.end());
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                            Shape::Make({dims.data(), dims.size()}));
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
+    dnn::BatchMatMul<T>(s, a.template raw<T>(), b.template raw<T>(),
+                        ctx.output(0).template raw<T>());
+    return true;
+  }
+
   // `in` as a dense array with distinct labels, summed over those not in
   // `wanted`.
   static Result<Labelled> Prepare(KernelContext& ctx, const Tensor& in,
@@ -292,11 +394,6 @@ class Einsum {
       for (Label l : labels) n *= x.dim(l);
       return n;
     };
-    const auto join = [](std::initializer_list<const Labels*> parts) {
-      Labels all;
-      for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());
-      return all;
-    };
     for (Label l : inner)
       if (a.dim(l) != b.dim(l))
         return Unimplemented(
@@ -310,21 +407,29 @@ class Einsum {
     }
     const int64_t m = count(a, rows), k = count(a, inner),
                   n = count(b, columns);
-    a_dims.insert(a_dims.end(), {m, k});
-    b_dims.insert(b_dims.end(), {k, n});
+    // (A factor that lies as a transposed matrix is read as one.)
+    const Labels a_turned = Join({&batch, &inner, &rows});
+    const Labels b_turned = Join({&batch, &columns, &inner});
+    const bool turn_a = a.labels == a_turned, turn_b = b.labels == b_turned;
+    a_dims.insert(a_dims.end(), {turn_a ? k : m, turn_a ? m : k});
+    b_dims.insert(b_dims.end(), {turn_b ? n : k, turn_b ? k : n});
     SLUICE_ASSIGN_OR_RETURN(const Shape a_shape, Shape::Make(a_dims));
     SLUICE_ASSIGN_OR_RETURN(const Shape b_shape, Shape::Make(b_dims));
     SLUICE_ASSIGN_OR_RETURN(
         const Tensor left,
-        Arrange(ctx, a, join({&batch, &rows, &inner}), a_shape));
+        Arrange(ctx, a, turn_a ? a_turned : Join({&batch, &rows, &inner}),
+                a_shape));
     SLUICE_ASSIGN_OR_RETURN(
         const Tensor right,
-        Arrange(ctx, b, join({&batch, &inner, &columns}), b_shape));
-    SLUICE_ASSIGN_OR_RETURN(const dnn::BatchMatMulShape s,
-                            dnn::BatchMatMulShape::Make(
-                                a_dims.data(), static_cast<int>(a_dims.size()),
-                                b_dims.data(), static_cast<int>(b_dims.size()),
-                                dnn::Trans::kNone, dnn::Trans::kNone));
+        Arrange(ctx, b, turn_b ? b_turned : Join({&batch, &inner, &columns}),
+                b_shape));
+    SLUICE_ASSIGN_OR_RETURN(
+        const dnn::BatchMatMulShape s,
+        dnn::BatchMatMulShape::Make(
+            a_dims.data(), static_cast<int>(a_dims.size()), b_dims.data(),
+            static_cast<int>(b_dims.size()),
+            turn_a ? dnn::Trans::kTranspose : dnn::Trans::kNone,
+            turn_b ? dnn::Trans::kTranspose : dnn::Trans::kNone));
     for (Label l : rows) out_dims.push_back(a.dim(l));
     for (Label l : columns) out_dims.push_back(b.dim(l));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(out_dims));
@@ -332,7 +437,7 @@ class Einsum {
                             ctx.AllocateTemp(DTypeOf<T>(), shape));
     dnn::BatchMatMul<T>(s, left.template raw<T>(), right.template raw<T>(),
                         product.raw<T>());
-    return Labelled{std::move(product), join({&batch, &rows, &columns})};
+    return Labelled{std::move(product), Join({&batch, &rows, &columns})};
   }
 
   // Output 0: x with its dimensions in order, written to the diagonal of
@@ -368,6 +473,7 @@ class Einsum {
   }
 
   Equation equation_;
+  std::optional<PlainProduct> plain_;
 };
 
 // ---- Shape ------------------------------------------------------------------

@@ -59,12 +59,26 @@ TEST(Binary, IntegersDivideLikeTensorFlow) {
   ExpectOp<int32_t>("FloorMod", xy, {}, Shape({4}), {1, 1, -1, -1});
   ExpectOp<int32_t>("TruncateMod", xy, {}, Shape({4}), {-1, 1, -1, 1});
   ExpectOp<int32_t>("Div", xy, {}, Shape({4}), {-3, 3, 3, -3});
-  for (const char* op : {"Div", "FloorDiv", "FloorMod", "TruncateDiv"}) {
+  for (const char* op :
+       {"Div", "FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod"}) {
     ExpectInvalid(op, {Ints({1, 2}), Ints({1, 0})}, {},
                   "Integer division by zero");
     ExpectInvalid(op, {Tensor::Scalar<int32_t>(1), Tensor::Scalar<int32_t>(0)},
                   {}, "Integer division by zero");
   }
+}
+
+// As in TensorFlow: a graph with them can be built.
+TEST(Segment, SizesAreComparedWhenTheOpRuns) {
+  Graph g;
+  WithGraph use(g);
+  const Output ids = Constant(Ints({0, 1}));
+  for (const char* op : {"SegmentSum", "SegmentMean", "SegmentMax"})
+    EXPECT_TRUE(
+        Build(op, {Constant(Tensor::Vector<float>({1, 2, 3})), ids}).valid());
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  ExpectInvalid("SegmentSum", {Tensor::Vector<float>({1, 2, 3}), Ints({0, 1})},
+                {}, "segment_ids");
 }
 
 TEST(Binary, IntegersWrapAround) {
@@ -336,6 +350,32 @@ TEST(Segment, FillsGapsWithNeutralValues) {
   ExpectInvalid("UnsortedSegmentSum",
                 {x, Ints({2, 0, 3, 2}), Tensor::Scalar<int32_t>(3)}, {},
                 "below 3, got 3");
+}
+
+// Rows of one and of several elements, and types that are summed in others.
+TEST(Segment, RowsOfAnyWidthAreReducedInOrder) {
+  const Tensor ids = Ints({0, 0, 0, 2, 2, 3});
+  const Tensor x = Tensor::Vector<float>({2, 3, 5, -4, 8, 1});
+  ExpectOp<float>("SegmentSum", {x, ids}, {}, Shape({4}), {10, 0, 4, 1});
+  ExpectOp<float>("SegmentMean", {x, ids}, {}, Shape({4}), {10.f / 3, 0, 2, 1});
+  ExpectOp<float>("SegmentMin", {x, ids}, {}, Shape({4}), {2, 0, -4, 1});
+  ExpectOp<int32_t>("SegmentMean", {Ints({2, 3, 6, -4, 8, 1}), ids}, {},
+                    Shape({4}), {3, 0, 2, 1});
+  const Tensor rows =
+      Tensor::Of<float>(Shape({6, 2}), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  ExpectOp<float>("SegmentMean", {rows, ids}, {}, Shape({4, 2}),
+                  {3, 4, 0, 0, 8, 9, 11, 12});
+  ExpectOp<float>("SegmentMax", {rows, ids}, {}, Shape({4, 2}),
+                  {5, 6, 0, 0, 9, 10, 11, 12});
+  Tensor narrow(DType::kBfloat16, Shape({3, 2}));
+  for (int i = 0; i < 6; ++i)
+    narrow.raw<bfloat16>()[i] = bfloat16(i < 2 ? 256.f : 0.75f);
+  // (256 + 0.75 + 0.75 is rounded once, to 258.)
+  ExpectOp<bfloat16>("SegmentSum", {narrow, Ints({0, 0, 0})}, {}, Shape({1, 2}),
+                     {bfloat16(258.f), bfloat16(258.f)});
+  ExpectOp<float>("SegmentSum",
+                  {Tensor(DType::kFloat, Shape({3, 0})), Ints({0, 1, 1})}, {},
+                  Shape({2, 0}), {});
 }
 
 TEST(Special, LimitsMatchRecordedValues) {

@@ -78,6 +78,19 @@ int64_t IdAt(const Tensor& ids, int64_t i) {
   }
 }
 
+// Calls f with the ids as an array of their type.
+template <typename F>
+auto WithIds(const Tensor& ids, F&& f) {
+  switch (ids.dtype()) {
+    case DType::kInt16:
+      return f(ids.raw<int16_t>());
+    case DType::kInt32:
+      return f(ids.raw<int32_t>());
+    default:
+      return f(ids.raw<int64_t>());
+  }
+}
+
 template <typename T>
 void FillWith(T value, T* out, int64_t n) {
   std::fill(out, out + n, value);
@@ -85,18 +98,47 @@ void FillWith(T value, T* out, int64_t n) {
 
 // ---- Sorted ids: SegmentSum and related ops ---------------------------------
 
-template <SegmentOp op, typename T>
-Status RunSorted(KernelContext& ctx) {
-  const Tensor& data = ctx.input(0);
-  const Tensor& ids = ctx.input(1);
-  if (data.rank() < 1 || ids.rank() != 1 || ids.dim(0) != data.dim(0))
-    return InvalidArgument(
-        "segment_ids: expected a vector with one id for each row of data, got ",
-        ids.shape().ToString(), " for ", data.shape().ToString());
+// One segment: the rows [begin, end) into `out`.
+template <SegmentOp op, typename T, typename C>
+void ReduceRows(const T* in, int64_t begin, int64_t end, int64_t width,
+                std::vector<C>* row, std::vector<C>* acc, T* out) {
+  const T* first = in + begin * width;
+  if (width == 1) {
+    C sum = C(*first);
+    for (int64_t i = begin + 1; i < end; ++i) {
+      const C x = C(in[i]);
+      Combine<op, C>(&sum, &x, 1);
+    }
+    if constexpr (op == SegmentOp::kMean) sum = C(sum / C(end - begin));
+    *out = T(sum);
+    return;
+  }
+  if constexpr (std::is_same_v<T, C>) {
+    std::copy(first, first + width, out);
+    for (int64_t i = begin + 1; i < end; ++i)
+      Combine<op, C>(out, in + i * width, width);
+    if constexpr (op == SegmentOp::kMean)
+      for (int64_t j = 0; j < width; ++j) out[j] = C(out[j] / C(end - begin));
+  } else {
+    std::copy(first, first + width, acc->begin());
+    for (int64_t i = begin + 1; i < end; ++i) {
+      std::copy(in + i * width, in + (i + 1) * width, row->begin());
+      Combine<op, C>(acc->data(), row->data(), width);
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      C& a = (*acc)[static_cast<size_t>(j)];
+      if constexpr (op == SegmentOp::kMean) a = C(a / C(end - begin));
+      out[j] = T(a);
+    }
+  }
+}
+
+template <SegmentOp op, typename T, typename Id>
+Status ReduceSorted(KernelContext& ctx, const Tensor& data, const Id* ids) {
   const int64_t rows = data.dim(0);
-  const int64_t segments = rows > 0 ? IdAt(ids, rows - 1) + 1 : 0;
+  const int64_t segments = rows > 0 ? int64_t{ids[rows - 1]} + 1 : 0;
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t id = IdAt(ids, i), before = i > 0 ? IdAt(ids, i - 1) : 0;
+    const int64_t id = ids[i], before = i > 0 ? ids[i - 1] : 0;
     if (id < before || id >= segments)
       return InvalidArgument(
           "segment_ids: expected ids that are not decreasing, in [0, ",
@@ -108,30 +150,39 @@ Status RunSorted(KernelContext& ctx) {
                           Shape::Make({dims.data(), dims.size()}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, data.dtype(), shape));
   const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
+  if (width == 0) return OkStatus();
   const T* in = data.raw<T>();
   T* out = ctx.output(0).raw<T>();
   using C = ComputeType<T>;
-  std::vector<C> acc(static_cast<size_t>(width)), row(acc.size());
+  std::vector<C> acc, row;
+  if constexpr (!std::is_same_v<T, C>) {
+    acc.resize(static_cast<size_t>(width));
+    row.resize(acc.size());
+  }
   int64_t next = 0;  // Segments below this are done.
   for (int64_t i = 0; i < rows;) {
-    const int64_t id = IdAt(ids, i);
+    const int64_t id = ids[i];
+    int64_t end = i + 1;
+    while (end < rows && ids[end] == ids[i]) ++end;
     FillWith(T(op == SegmentOp::kProd ? 1 : 0), out + next * width,
              (id - next) * width);
-    std::copy(in + i * width, in + (i + 1) * width, acc.begin());
-    int64_t end = i + 1;
-    for (; end < rows && IdAt(ids, end) == id; ++end) {
-      std::copy(in + end * width, in + (end + 1) * width, row.begin());
-      Combine<op, C>(acc.data(), row.data(), width);
-    }
-    for (int64_t j = 0; j < width; ++j) {
-      C& a = acc[static_cast<size_t>(j)];
-      if constexpr (op == SegmentOp::kMean) a = C(a / static_cast<C>(end - i));
-      out[id * width + j] = T(a);
-    }
+    ReduceRows<op, T, C>(in, i, end, width, &row, &acc, out + id * width);
     next = id + 1;
     i = end;
   }
   return OkStatus();
+}
+
+template <SegmentOp op, typename T>
+Status RunSorted(KernelContext& ctx) {
+  const Tensor& data = ctx.input(0);
+  const Tensor& ids = ctx.input(1);
+  if (data.rank() < 1 || ids.rank() != 1 || ids.dim(0) != data.dim(0))
+    return InvalidArgument(
+        "segment_ids: expected a vector with one id for each row of data, got ",
+        ids.shape().ToString(), " for ", data.shape().ToString());
+  return WithIds(
+      ids, [&](const auto* id) { return ReduceSorted<op, T>(ctx, data, id); });
 }
 
 template <SegmentOp op, typename... Ts>
@@ -150,9 +201,9 @@ KernelMaker MakeSorted() {
 
 Status SortedShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape data, c.WithRankAtLeast(0, 1));
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape ids, c.WithRank(1, 1));
+  SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   if (!data.rank_known()) return OkStatus();
-  SLUICE_RETURN_IF_ERROR(MergeDim(data.dim(0), ids.dim(0)).status());
+  // (As in TensorFlow, sizes are compared only when the op runs.)
   data.set_dim(0, -1);
   c.set_output(0, std::move(data));
   return OkStatus();
@@ -198,12 +249,15 @@ Status RunUnsorted(KernelContext& ctx) {
   if constexpr (op == SegmentOp::kMin) start = Limits<T>::Highest();
   const int64_t rows = ids.num_elements();
   const int64_t width = rows > 0 ? data.num_elements() / rows : 0;
-  for (int64_t i = 0; i < rows; ++i) {
-    if (const int64_t id = IdAt(ids, i); id >= segments)
-      return InvalidArgument("segment_ids: expected ids below ", segments,
-                             ", got ", id, " at ",
-                             array::IndexName(ids.shape(), i));
-  }
+  const int64_t beyond = WithIds(ids, [&](const auto* id) {
+    int64_t i = 0;
+    while (i < rows && id[i] < segments) ++i;
+    return i;
+  });
+  if (beyond < rows)
+    return InvalidArgument("segment_ids: expected ids below ", segments,
+                           ", got ", IdAt(ids, beyond), " at ",
+                           array::IndexName(ids.shape(), beyond));
   if (shape.num_elements() == 0) return OkStatus();
   // Each segment is processed by one thread, so that its rows are combined in
   // order; since every thread scans all ids, this only pays if rows are large.
@@ -217,11 +271,16 @@ Status RunUnsorted(KernelContext& ctx) {
                (segments + parts - 1) / parts);
   ParallelFor(segments, grain, [&](int64_t begin, int64_t end) {
     FillWith(start, out + begin * row_width, (end - begin) * row_width);
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t id = IdAt(ids, i);
-      if (id >= begin && id < end)
-        Combine<op, T>(out + id * width, in + i * width, width);
-    }
+    WithIds(ids, [&](const auto* ids_of_rows) {
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t id = ids_of_rows[i];
+        if (id < begin || id >= end) continue;
+        if (width == 1)
+          Combine<op, T>(out + id, in + i, 1);
+        else
+          Combine<op, T>(out + id * width, in + i * width, width);
+      }
+    });
   });
   return OkStatus();
 }

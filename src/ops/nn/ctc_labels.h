@@ -11,12 +11,14 @@ namespace sluice {
 template <typename T>
 inline constexpr T kLogZero = -std::numeric_limits<T>::infinity();
 
-// The logarithm of the sum of the numbers whose logarithms are a and b.
+// The logarithm of the sum of the numbers whose logarithms are a and b. The
+// smaller one's part is computed as float, as in TensorFlow, whose results for
+// doubles differ from exact ones by more than their rounding.
 template <typename T>
 T LogSum(T a, T b) {
   if (a == kLogZero<T> && b == kLogZero<T>) return a;
-  return a > b ? a + std::log1p(std::exp(b - a))
-               : b + std::log1p(std::exp(a - b));
+  const auto less = static_cast<float>(a > b ? b - a : a - b);
+  return (a > b ? a : b) + static_cast<T>(std::log1p(std::exp(less)));
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "kernels/simd/binary.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/grad_nodes.h"
 
@@ -33,15 +34,23 @@ struct LrnAttrs {
         alpha(n.AttrOr<float>("alpha", 1)),
         beta(n.AttrOr<float>("beta", 0.5f)) {}
 
-  // norm[c] for the `depth` channels x of one pixel.
+  // norm[c] for the `depth` channels x of one pixel; `squares` is for depth
+  // numbers. Each sum is made in the order of the channels, all of them at
+  // once.
   template <typename T>
-  void Norm(const T* x, int64_t depth, float* norm) const {
+  void Norm(const T* x, int64_t depth, float* squares, float* norm) const {
     for (int64_t c = 0; c < depth; ++c) {
-      float sum = 0;
-      for (int64_t j = First(c); j < Last(c, depth); ++j)
-        sum += static_cast<float>(x[j]) * static_cast<float>(x[j]);
-      norm[c] = bias + alpha * sum;
+      squares[c] = static_cast<float>(x[c]) * static_cast<float>(x[c]);
+      norm[c] = 0;
     }
+    const int64_t most = std::min(radius, depth - 1);
+    for (int64_t k = -most; k <= most; ++k) {
+      const int64_t end = std::min(depth, depth - k);
+#pragma omp simd
+      for (int64_t c = std::max<int64_t>(0, -k); c < end; ++c)
+        norm[c] += squares[c + k];
+    }
+    for (int64_t c = 0; c < depth; ++c) norm[c] = bias + alpha * norm[c];
   }
   int64_t First(int64_t c) const { return std::max<int64_t>(0, c - radius); }
   int64_t Last(int64_t c, int64_t depth) const {
@@ -85,14 +94,19 @@ struct Lrn : LrnAttrs {
     T* out = ctx.output(0).template raw<T>();
     ParallelFor(x.num_elements() / depth, Grain(depth),
                 [&](int64_t begin, int64_t end) {
+                  static const simd::BinaryKernel pow =
+                      simd::GetBinary(simd::BinaryOp::kPow, DType::kFloat);
                   std::vector<float> norm(static_cast<size_t>(depth));
+                  std::vector<float> squares(norm.size());
+                  const float power = -beta;
                   for (int64_t p = begin; p < end; ++p) {
                     const T* px = in + p * depth;
-                    Norm(px, depth, norm.data());
+                    Norm(px, depth, squares.data(), norm.data());
+                    pow.fn(simd::Operands::kVectorScalar, norm.data(), &power,
+                           norm.data(), depth);
                     for (int64_t c = 0; c < depth; ++c)
-                      out[p * depth + c] =
-                          T(static_cast<float>(px[c]) *
-                            std::pow(norm[static_cast<size_t>(c)], -beta));
+                      out[p * depth + c] = T(static_cast<float>(px[c]) *
+                                             norm[static_cast<size_t>(c)]);
                   }
                 });
     return OkStatus();
@@ -128,7 +142,9 @@ struct LrnGrad : LrnAttrs {
 
   void Pixel(const T* dy, const T* x, const T* y, int64_t depth, T* out) const {
     std::vector<float> norm(static_cast<size_t>(depth)), dx(norm.size());
-    Norm(x, depth, norm.data());
+    // (dx serves as memory for the squares before it is summed up.)
+    Norm(x, depth, dx.data(), norm.data());
+    std::fill(dx.begin(), dx.end(), 0.0f);
     for (int64_t c = 0; c < depth; ++c) {
       const float n = norm[static_cast<size_t>(c)];
       const float g = static_cast<float>(dy[c]);

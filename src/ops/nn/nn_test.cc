@@ -335,6 +335,29 @@ TEST(Lrn, MatchesRecordedValues) {
       {0.39079496f, 0.4204482f, 0.38403648f, 0.5679494f}, 1e-6);
 }
 
+// TensorFlow's values. Their sums of probabilities are floats.
+TEST(CtcLoss, OfDoublesRoundsAsTensorFlowDoes) {
+  const Tensor inputs = Tensor::Of<double>(
+      {5, 2, 3}, {-2.526, -1.302, -2.814, -0.924, 2.01,  -1.398, -0.414, 2.388,
+                  2.022,  0.456,  0.636,  1.674,  0.84,  -2.976, 2.928,  -2.334,
+                  1.062,  -2.058, 0.894,  -0.342, 2.568, -1.524, -2.34,  2.868,
+                  0.642,  -2.046, -1.104, 2.52,   2.4,   0.798});
+  ExpectNear<double>(
+      "CTCLoss",
+      {inputs,
+       Tensor::Of<int64_t>({6, 2}, {0, 0, 0, 1, 0, 2, 0, 3, 1, 0, 1, 1}),
+       Tensor::Vector<int32_t>({0, 0, 1, 1, 1, 0}),
+       Tensor::Vector<int32_t>({5, 3})},
+      {{"preprocess_collapse_repeated", true}},
+      {4.123531701914894, 3.3357318832979694}, 1e-9);
+}
+
+TEST(CrossEntropy, OfNoClassesIsZero) {
+  const Tensor none = *Tensor::Zeros(DType::kFloat, Shape({2, 0}));
+  ExpectOp<float>("SoftmaxCrossEntropyWithLogits", {none, none}, {}, Shape({2}),
+                  {0, 0});
+}
+
 TEST(Lrn, RejectsInvalidRadius) {
   const Tensor x = *Tensor::Zeros(DType::kFloat, Shape({1, 1, 1, 4}));
   for (const int64_t radius : {int64_t{-1}, INT64_MIN, int64_t{1} << 31})

@@ -10,6 +10,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/move.h"
+#include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 
@@ -135,8 +136,15 @@ Status RunCrossEntropy(KernelContext& ctx) {
     return features.dim(d) == 1 ? labels.dim(d) : features.dim(d);
   };
   const Shape shape({wide(0), wide(1)});
-  SLUICE_RETURN_IF_ERROR(RequireClasses(shape));
   const DType t = features.dtype();
+  if (shape.dim(1) == 0) {  // Sums of no terms.
+    ctx.set_output(1, Tensor(t, shape));
+    SLUICE_ASSIGN_OR_RETURN(
+        Tensor loss,
+        array::MakeZeros(t, Shape({shape.dim(0)}), ctx.step().allocator));
+    ctx.set_output(0, std::move(loss));
+    return OkStatus();
+  }
   Tensor f, l;
   SLUICE_ASSIGN_OR_RETURN(const int64_t f_stride,
                           RowStride(ctx, features, shape, &f));

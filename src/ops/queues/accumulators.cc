@@ -115,7 +115,8 @@ class Accumulator : public Shared {
 
  protected:
   // Calls add() unless the gradient is of an earlier step (for replicas, of
-  // another one: a later one is from before the variables were restored).
+  // another one: a later one is from before the variables were restored). One
+  // that is dropped may have any shape, as in TensorFlow.
   template <typename Add>
   Status Apply(int64_t step, Add&& add) {
     Status status;
@@ -144,11 +145,11 @@ class DenseAccumulator final : public Accumulator {
 
   // `gradient`: not shared.
   Status Add(int64_t step, Tensor gradient) {
-    if (!options_.shape.CompatibleWith(PartialShape(gradient.shape())))
-      return InvalidArgument("Shape mismatch: expected ",
-                             options_.shape.ToString(), ", got ",
-                             gradient.shape().ToString());
-    return Apply(step, [&] {
+    return Apply(step, [&]() -> Status {
+      if (!options_.shape.CompatibleWith(PartialShape(gradient.shape())))
+        return InvalidArgument("Shape mismatch: expected ",
+                               options_.shape.ToString(), ", got ",
+                               gradient.shape().ToString());
       if (count_ == 0) {
         sum_ = std::move(gradient);
         return OkStatus();
@@ -184,9 +185,11 @@ class SparseAccumulator final : public Accumulator {
 
   Status Add(int64_t step, const Tensor& indices, const Tensor& values,
              const Tensor& shape, bool has_known_shape) {
-    SLUICE_RETURN_IF_ERROR(CheckRows(indices, values));
-    if (has_known_shape) SLUICE_RETURN_IF_ERROR(CheckShape(shape));
-    return Apply(step, [&] { return Merge(indices, values); });
+    return Apply(step, [&]() -> Status {
+      SLUICE_RETURN_IF_ERROR(CheckRows(indices, values));
+      if (has_known_shape) SLUICE_RETURN_IF_ERROR(CheckShape(shape));
+      return Merge(indices, values);
+    });
   }
 
  private:

@@ -117,7 +117,8 @@ class Barrier final : public Queue {
       const bool set =
           at != incomplete_.end() &&
           at->second.element[static_cast<size_t>(c + kFixed)].valid();
-      if (set || !seen.insert(key).second)
+      // (The elements of a barrier of one component are complete at once.)
+      if (set || (num_components() > 1 && !seen.insert(key).second))
         return InvalidArgument("Key ", key,
                                " already has a value for component ", c,
                                " in barrier ", options().name);

@@ -152,15 +152,37 @@ void PermuteBytes(const Tensor& in, const std::vector<int64_t>& order,
     std::memcpy(to + i * row, from + static_cast<size_t>(order[i]) * row, row);
 }
 
+// Rows that are as large as a number T are exchanged without a list of their
+// order.
+template <typename T>
+Status ShuffleNumbers(KernelContext& ctx, const Philox& gen) {
+  const Tensor& in = ctx.input(0);
+  const void* from = in.raw();
+  const Shape shape = in.shape();
+  const size_t bytes = in.bytes();
+  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, in.dtype(), shape));
+  void* to = ctx.output(0).raw();
+  if (to != from) std::memcpy(to, from, bytes);
+  Shuffle(gen, static_cast<T*>(to), shape.dim(0));
+  return OkStatus();
+}
+
 Status RunShuffle(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   if (in.num_elements() <= 1 || in.rank() == 0 || in.dim(0) <= 1) {
     ctx.set_output(0, in);
     return OkStatus();
   }
-  std::vector<int64_t> order(static_cast<size_t>(in.dim(0)));
   const Philox gen =
       ctx.state<SeededKernel>().generator().ReserveWords(in.dim(0) - 1);
+  if (IsPlain(in.dtype())) {
+    const size_t row = in.bytes() / static_cast<size_t>(in.dim(0));
+    if (row == 1) return ShuffleNumbers<uint8_t>(ctx, gen);
+    if (row == 2) return ShuffleNumbers<uint16_t>(ctx, gen);
+    if (row == 4) return ShuffleNumbers<uint32_t>(ctx, gen);
+    if (row == 8) return ShuffleNumbers<uint64_t>(ctx, gen);
+  }
+  std::vector<int64_t> order(static_cast<size_t>(in.dim(0)));
   FillShuffle(gen, order.data(), in.dim(0));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), in.shape()));
   Tensor* out = &ctx.output(0);

@@ -7,6 +7,7 @@ namespace sluice {
 namespace {
 
 using state::ForwardReference;
+using state::OfUse;
 using state::VariableInput;
 
 // ---- Assign -----------------------------------------------------------------
@@ -62,14 +63,14 @@ Status RunAssignUpdate(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, value.dtype()));
   const auto& update = ctx.state<simd::BinaryKernel>();
   SLUICE_RETURN_IF_ERROR(
-      v->Rewrite([&](const Tensor& from, Tensor& to) -> Status {
+      OfUse(ctx, v->Rewrite([&](const Tensor& from, Tensor& to) -> Status {
         if (!(from.shape() == value.shape()))
           return InvalidArgument("update of variable '", v->name(),
                                  "': expected shape ", from.shape().ToString(),
                                  ", got ", value.shape().ToString());
         update(from.raw(), value.raw(), to.raw(), from.num_elements());
         return OkStatus();
-      }));
+      })));
   ForwardReference(ctx);
   return OkStatus();
 }
@@ -97,7 +98,7 @@ template <typename T>
 Status RunCountUpTo(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, DTypeOf<T>()));
   const int64_t limit = ctx.state<int64_t>();
-  return v->Update([&](Tensor& t) -> Status {
+  return OfUse(ctx, v->Update([&](Tensor& t) -> Status {
     if (t.rank() != 0)
       return InvalidArgument("variable '", v->name(),
                              "': expected a scalar, got shape ",
@@ -107,7 +108,7 @@ Status RunCountUpTo(KernelContext& ctx) {
     ctx.set_output(0, Tensor::Scalar<T>(count));
     *t.raw<T>() = static_cast<T>(count + 1);
     return OkStatus();
-  });
+  }));
 }
 
 Status MakeCountUpTo(const Node& n, Kernel* k) {

@@ -13,6 +13,7 @@
 namespace sluice {
 namespace {
 
+using state::OfUse;
 using state::VariableInput;
 
 // ---- ResourceGather ---------------------------------------------------------
@@ -23,7 +24,7 @@ Status RunResourceGather(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v,
                           VariableInput(ctx, 0, ctx.node().output_type(0)));
   const int64_t batch_dims = ctx.state<int64_t>();
-  return v->View([&](const Tensor& params) -> Status {
+  return OfUse(ctx, v->View([&](const Tensor& params) -> Status {
     Result<Tensor> rows = array::GatherRows(params, ctx.input(1),
                                             std::max<int64_t>(batch_dims, 0),
                                             batch_dims, ctx.step().allocator);
@@ -32,7 +33,7 @@ Status RunResourceGather(KernelContext& ctx) {
                              rows.status());
     ctx.set_output(0, *std::move(rows));
     return OkStatus();
-  });
+  }));
 }
 
 Status MakeResourceGather(const Node& n, Kernel* k) {
@@ -79,9 +80,9 @@ Status ResourceGatherGrad(GradContext& g) {
 Status RunResourceGatherNd(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v,
                           VariableInput(ctx, 0, ctx.node().output_type(0)));
-  return v->View([&](const Tensor& params) {
+  return OfUse(ctx, v->View([&](const Tensor& params) {
     return array::GatherNd(ctx, params, ctx.input(1), /*ignore_bad=*/false);
-  });
+  }));
 }
 
 Status ResourceGatherNdShape(ShapeContext& c) {
@@ -101,13 +102,13 @@ Status ResourceGatherNdGrad(GradContext& g) {
 Status RunStridedSliceAssign(KernelContext& ctx) {
   const Tensor& value = ctx.input(4);
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, value.dtype()));
-  SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
+  SLUICE_RETURN_IF_ERROR(OfUse(ctx, v->Update([&](Tensor& t) -> Status {
     SLUICE_ASSIGN_OR_RETURN(
         const array::SliceSpec spec,
         array::MakeSliceSpec(t.shape(), &ctx.input(1), &ctx.input(2),
                              ctx.input(3), ctx.state<array::SliceMasks>()));
     return array::WriteSlice(spec, value, &t);
-  }));
+  })));
   state::ForwardReference(ctx);
   return OkStatus();
 }

@@ -47,6 +47,13 @@ Result<Variable*> VariableInput(const KernelContext& ctx, int i, DType dtype) {
   return v;
 }
 
+Status OfUse(const KernelContext& ctx, const Status& status) {
+  if (status.code() != StatusCode::kFailedPrecondition ||
+      IsRef(ctx.node().input_type(0)))
+    return status;
+  return NotFound(status.message());
+}
+
 PartialShape VariableShapeOf(ShapeContext& c, int i) {
   return IsRef(c.node().input_type(i)) ? c.input(i) : c.ResourceShape(i);
 }

@@ -99,6 +99,10 @@ Status RequireHandle(ShapeContext& c, int i);
 // type.
 Result<Variable*> VariableInput(const KernelContext& ctx, int i);
 Result<Variable*> VariableInput(const KernelContext& ctx, int i, DType dtype);
+// The status of an op that used or changed the variable behind input 0. To
+// TensorFlow a handle's variable without a value does not exist: NotFound. (Not
+// for ReadVariableOp, nor for references.)
+Status OfUse(const KernelContext& ctx, const Status& status);
 
 // Forwards input 0 if the op returns the reference that it was given.
 inline void ForwardReference(KernelContext& ctx) {

@@ -15,6 +15,7 @@ namespace sluice {
 namespace {
 
 using state::ForwardReference;
+using state::OfUse;
 using state::VariableInput;
 
 // One kernel of the family. Immutable: shared by all steps.
@@ -50,8 +51,9 @@ Status RunScatterNd(KernelContext& ctx) {
                           VariableInput(ctx, 0, scatter.combine.dtype()));
   const Tensor& indices = ctx.input(1);
   const Tensor& updates = ctx.input(2);
-  SLUICE_RETURN_IF_ERROR(v->Update(
-      [&](Tensor& t) { return Apply(scatter, t, indices, updates); }));
+  SLUICE_RETURN_IF_ERROR(OfUse(ctx, v->Update([&](Tensor& t) {
+    return Apply(scatter, t, indices, updates);
+  })));
   ForwardReference(ctx);
   return OkStatus();
 }

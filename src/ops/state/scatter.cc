@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 using state::ForwardReference;
+using state::OfUse;
 using state::VariableInput;
 
 // Checks, as far as the shapes are known, that updates is a scalar or has the
@@ -36,7 +37,7 @@ Status RunRefScatter(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, combine.dtype()));
   const Tensor& indices = ctx.input(1);
   const Tensor& updates = ctx.input(2);
-  SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
+  SLUICE_RETURN_IF_ERROR(OfUse(ctx, v->Update([&](Tensor& t) -> Status {
     SLUICE_RETURN_IF_ERROR(
         CheckRowUpdates(t.shape(), indices.shape(), updates.shape()));
     // Checks all indices before the first write: on error the variable is
@@ -52,7 +53,7 @@ Status RunRefScatter(KernelContext& ctx) {
     if (!divided)
       return InvalidArgument("updates: expected divisors other than 0, got 0");
     return OkStatus();
-  }));
+  })));
   ForwardReference(ctx);
   return OkStatus();
 }

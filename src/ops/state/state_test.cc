@@ -104,10 +104,13 @@ TEST_P(State, ReadingAnUninitialisedVariableNamesIt) {
   Node* add = v.Change("AssignAdd", Constant(Vec({1, 1})));
   const Output read = v.Read(), known = v.IsInitialized();
   Session s;
-  for (const Status& e : {s.Run(read).status(), s.RunTargets({add})}) {
-    EXPECT_EQ(e.code(), StatusCode::kFailedPrecondition) << e;
+  const Status of_read = s.Run(read).status(), of_add = s.RunTargets({add});
+  EXPECT_EQ(of_read.code(), StatusCode::kFailedPrecondition) << of_read;
+  EXPECT_EQ(of_add.code(), GetParam() ? StatusCode::kNotFound
+                                      : StatusCode::kFailedPrecondition)
+      << of_add;
+  for (const Status& e : {of_read, of_add})
     EXPECT_THAT(std::string(e.message()), HasSubstr("weights"));
-  }
   EXPECT_FALSE(s.Run(known)->scalar<bool>());
   Do(s, v.Assign(Constant(Vec({1, 2}))));
   EXPECT_TRUE(s.Run(known)->scalar<bool>());
@@ -392,11 +395,18 @@ TEST_F(Resources, DestroyedVariableIsUninitialized) {
   Node* init = v.Assign(Constant(Vec({1})));
   Node* destroy = BuildNode("DestroyResourceOp", {v.handle});
   const Output known = v.IsInitialized(), read = v.Read();
+  Node* add = BuildNode("AssignAddVariableOp", {v.handle, Constant(Vec({1}))});
+  const Output shape = Build("VariableShape", {v.handle});
+  const Output row = Build("ResourceGather", {v.handle, Constant<int32_t>(0)},
+                           {{"dtype", DType::kFloat}});
   Session s;
   ASSERT_TRUE(s.RunTargets({init}).ok());
   ASSERT_TRUE(s.RunTargets({destroy}).ok());
   EXPECT_FALSE(s.Run(known)->scalar<bool>());
   EXPECT_EQ(s.Run(read).status().code(), StatusCode::kFailedPrecondition);
+  for (Node* use : {add, shape.node, row.node})
+    EXPECT_EQ(s.RunTargets({use}).code(), StatusCode::kNotFound)
+        << use->op_name();
   ASSERT_TRUE(s.RunTargets({init}).ok());
   EXPECT_TRUE(s.Run(known)->scalar<bool>());
 }

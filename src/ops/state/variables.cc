@@ -145,7 +145,7 @@ template <typename T>
 struct VariableShapeKernel {
   static Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0));
-    return v->View([&ctx](const Tensor& value) -> Status {
+    return state::OfUse(ctx, v->View([&ctx](const Tensor& value) -> Status {
       const Shape& s = value.shape();
       SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({s.rank()})));
       for (int i = 0; i < s.rank(); ++i) {
@@ -156,7 +156,7 @@ struct VariableShapeKernel {
         ctx.output(0).template raw<T>()[i] = static_cast<T>(s.dim(i));
       }
       return OkStatus();
-    });
+    }));
   }
 };
 

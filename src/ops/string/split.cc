@@ -182,8 +182,9 @@ class ReduceJoinKernel {
     // ones.
     Dims join_dims, join_strides, keep_dims, keep_strides, shape;
     for (int64_t i = 0; i < axes.num_elements(); ++i) {
-      SLUICE_ASSIGN_OR_RETURN(const int axis,
-                              CanonicalAxis(IntAt(axes, i), rank));
+      const Result<int> canonical = CanonicalAxis(IntAt(axes, i), rank);
+      if (!canonical.ok()) return OutOfRange(canonical.status().message());
+      const int axis = *canonical;
       const auto a = static_cast<size_t>(axis);
       if (reduced[a])
         return InvalidArgument(

@@ -394,9 +394,8 @@ Status ListConcatShape(ShapeContext& c) {
   if (c.num_inputs() > 1) {
     SLUICE_ASSIGN_OR_RETURN(item, c.InputAsShape(1));
   }
-  if (item.rank() == 0)
-    return InvalidArgument(
-        "element_shape: expected rank at least 1, got rank 0");
+  // (Scalars cannot be joined: an error of the kernel, as in TensorFlow.)
+  if (item.rank() == 0) item = PartialShape();
   if (item.rank_known()) item.set_dim(0, -1);
   c.set_output(0, item);
   c.set_output(1, {-1});

@@ -322,6 +322,7 @@ TEST_F(TensorListTest, ConcatJoinsAndReturnsLengths) {
   Fails(Concat(Empty(Any())), {"element_shape"});
   EXPECT_TRUE(Eval(Concat(Empty(Dims({-1, 2})))).shape() == Shape({0, 2}));
   Fails(Concat(Push(Empty(Any()), Constant(1.0f))), {"scalars"});
+  Fails(Concat(list, Dims({})), {"scalars"});
   Fails(Concat(Push(list, Constant(Tensor(DType::kFloat, Shape({1, 2}))))),
         {"equal shapes"});
   Node* old = BuildNode("TensorListConcat", {list}, Of());

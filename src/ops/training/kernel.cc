@@ -65,7 +65,8 @@ Status UpdateTogether(KernelContext& ctx, int count, DType dtype, Writes writes,
       return InvalidArgument("variables: expected different ones, got '",
                              variables[i].first->name(), "' twice");
   Values values{};
-  SLUICE_RETURN_IF_ERROR(
+  SLUICE_RETURN_IF_ERROR(state::OfUse(
+      ctx,
       Hold(variables, 0, writes, &values, [&](const Values& held) -> Status {
         const Shape& first = held.from[0]->shape();
         for (int i = 1; i < count; ++i) {
@@ -77,7 +78,7 @@ Status UpdateTogether(KernelContext& ctx, int count, DType dtype, Writes writes,
                 ", got ", slot.ToString());
         }
         return fn(held);
-      }));
+      })));
   state::ForwardReference(ctx);
   return OkStatus();
 }
