@@ -96,7 +96,8 @@ RingWriter::RingWriter(void* at) : at_(static_cast<char*>(at)) {
 RingWriter::~RingWriter() { munmap(at_, RingHeader::kBytes); }
 
 bool RingWriter::accepted() const {
-  return header()->accepted.load(std::memory_order_acquire) != 0;
+  return header()->accepted.load(std::memory_order_acquire) ==
+         RingHeader::kVersion;
 }
 
 bool RingWriter::Full() {
@@ -136,7 +137,12 @@ Result<std::unique_ptr<RingReader>> RingReader::Map(int fd) {
                         MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return Failed("mmap");
   std::unique_ptr<RingReader> reader(new RingReader(at));
-  reader->header()->accepted.store(1, std::memory_order_release);
+  const uint32_t version = reader->header()->version.load();
+  if (version != RingHeader::kVersion)
+    return InvalidArgument("shared memory: expected version ",
+                           RingHeader::kVersion, ", got ", version);
+  reader->header()->accepted.store(RingHeader::kVersion,
+                                   std::memory_order_release);
   return reader;
 }
 

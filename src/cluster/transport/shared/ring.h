@@ -25,10 +25,14 @@ using RingToken = std::array<uint64_t, 2>;
 // file has no name, so the system frees it when both processes have ended, even
 // after a crash.
 struct RingHeader {
-  std::atomic<uint32_t> accepted;  // The receiver has mapped it.
+  // Of this layout and of the notices of pieces. A process of another version
+  // neither accepts such memory nor sees its own accepted.
+  static constexpr uint32_t kVersion = 2;
+  std::atomic<uint32_t> accepted;  // kVersion: the receiver has mapped it.
   std::atomic<uint32_t> taken;     // Pieces copied so far.
   // If not 0, the sender waits for `taken` to reach the lower half.
   std::atomic<uint64_t> waiting;
+  std::atomic<uint32_t> version{kVersion};
 
   static constexpr size_t kPiece = 512 << 10;
   static constexpr uint32_t kPieces = 4;
@@ -77,7 +81,8 @@ class RingWriter {
 class RingReader {
  public:
   // InvalidArgument for a file not made by RingWriter, whose memory could be
-  // truncated while it is read. Does not take ownership of `fd`.
+  // truncated while it is read, or by one of another version. Does not take
+  // ownership of `fd`.
   static Result<std::unique_ptr<RingReader>> Map(int fd);
   ~RingReader();
   RingReader(const RingReader&) = delete;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -172,9 +174,39 @@ TEST(SharedRing, CorruptHeaderCanOnlyBlockTheSender) {
   munmap(at, 4096);
 }
 
+// Builds before version 2 wrote no version and accepted with 1. Then bodies go
+// through the stream.
+TEST(SharedRing, IsNotUsedBetweenVersions) {
+  for (const uint32_t other : {0u, 1u, 3u}) {
+    int fd = -1;
+    auto writer = RingWriter::Make(&fd);
+    ASSERT_TRUE(writer.ok());
+    void* const at =
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    auto* const header = static_cast<RingHeader*>(at);
+    header->accepted.store(other);
+    EXPECT_FALSE((*writer)->accepted());
+    header->version.store(other);
+    const size_t mappings = RingMappings();
+    const auto reader = RingReader::Map(fd);
+    EXPECT_THAT(reader.status().message(),
+                testing::HasSubstr(absl::StrCat("expected version 2, got ",
+                                                other)));
+    EXPECT_EQ(header->accepted.load(), other);
+    EXPECT_EQ(RingMappings(), mappings);
+    munmap(at, 4096);
+    close(fd);
+  }
+}
+
 TEST(SharedRing, RejectsUnsealedAndForeignFiles) {
   const int loose = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(loose, RingHeader::kBytes), 0);
+  EXPECT_FALSE(RingReader::Map(loose).ok());
+  const uint32_t version = RingHeader::kVersion;
+  ASSERT_EQ(pwrite(loose, &version, sizeof(version),
+                   offsetof(RingHeader, version)),
+            static_cast<ssize_t>(sizeof(version)));
   EXPECT_FALSE(RingReader::Map(loose).ok());
   ASSERT_EQ(fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(RingReader::Map(loose).ok());
