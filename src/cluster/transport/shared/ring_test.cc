@@ -189,9 +189,9 @@ TEST(SharedRing, IsNotUsedBetweenVersions) {
     header->version.store(other);
     const size_t mappings = RingMappings();
     const auto reader = RingReader::Map(fd);
-    EXPECT_THAT(reader.status().message(),
-                testing::HasSubstr(absl::StrCat("expected version 2, got ",
-                                                other)));
+    EXPECT_THAT(
+        reader.status().message(),
+        testing::HasSubstr(absl::StrCat("expected version 2, got ", other)));
     EXPECT_EQ(header->accepted.load(), other);
     EXPECT_EQ(RingMappings(), mappings);
     munmap(at, 4096);
@@ -204,9 +204,9 @@ TEST(SharedRing, RejectsUnsealedAndForeignFiles) {
   ASSERT_EQ(ftruncate(loose, RingHeader::kBytes), 0);
   EXPECT_FALSE(RingReader::Map(loose).ok());
   const uint32_t version = RingHeader::kVersion;
-  ASSERT_EQ(pwrite(loose, &version, sizeof(version),
-                   offsetof(RingHeader, version)),
-            static_cast<ssize_t>(sizeof(version)));
+  ASSERT_EQ(
+      pwrite(loose, &version, sizeof(version), offsetof(RingHeader, version)),
+      static_cast<ssize_t>(sizeof(version)));
   EXPECT_FALSE(RingReader::Map(loose).ok());
   ASSERT_EQ(fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(RingReader::Map(loose).ok());
