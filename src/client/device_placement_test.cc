@@ -44,6 +44,40 @@ TEST_F(DevicePlacementTest, VariablesRotateOverPsTasksAndOpsGoToWorker) {
   EXPECT_EQ(Variable(), "/job:ps/task:1/device:GPU:1");
 }
 
+TEST_F(DevicePlacementTest, GroupsAreWhereTheirNodesAre) {
+  const auto no_ops = [](const std::string& device, int count) {
+    const DeviceScope there(device);
+    std::vector<Node*> nodes;
+    for (int i = 0; i < count; ++i) nodes.push_back(ops::NoOp());
+    return nodes;
+  };
+  const std::vector<Node*> first = no_ops("/job:ps/task:0", 2);
+  const std::vector<Node*> second = no_ops("/job:ps/task:1", 2);
+  const std::vector<Node*> third = no_ops("/job:ps/task:2", 1);
+  const DeviceScope worker("/job:worker");
+  const Node* const one = Group(first, "one");
+  EXPECT_EQ(one->device(), "/job:ps/task:0");
+  EXPECT_THAT(one->control_inputs(), ElementsAre(first[0], first[1]));
+  std::vector<Node*> all = first;
+  all.insert(all.end(), third.begin(), third.end());
+  all.insert(all.end(), second.begin(), second.end());
+  const Node* const several = Group(all, "several");
+  EXPECT_EQ(several->name(), "several");
+  EXPECT_EQ(several->device(), "/job:worker");
+  std::vector<std::string> devices;
+  std::vector<const Node*> grouped;
+  for (const Node* n : several->control_inputs()) {
+    devices.push_back(n->device());
+    if (n == third[0]) grouped.push_back(n);
+    for (const Node* c : n->control_inputs()) grouped.push_back(c);
+  }
+  EXPECT_THAT(devices, ElementsAre("/job:ps/task:0", "/job:ps/task:1",
+                                   "/job:ps/task:2"));
+  EXPECT_THAT(grouped,
+              ElementsAre(first[0], first[1], second[0], second[1], third[0]));
+  EXPECT_EQ(Group({}, "none")->device(), "/job:worker");
+}
+
 TEST_F(DevicePlacementTest, InnerScopesTakePrecedence) {
   const DeviceFunctionScope scope(
       ReplicaDeviceSetter({.ps_tasks = 2, .ps_device = "/job:ps/cpu:0"}));

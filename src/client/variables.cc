@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "client/body_in_progress.h"
 #include "client/initial_part.h"
@@ -419,8 +422,25 @@ std::vector<Var> TrainableVariables(const std::string& scope) {
 
 Node* Group(const std::vector<Node*>& nodes, const std::string& name,
             SourceLoc loc) {
-  const ControlDependencies after(nodes);
-  return BuildNode("NoOp", {}, {}, name, loc);
+  std::map<std::string, std::vector<Node*>> on_device;
+  for (Node* n : nodes) on_device[n == nullptr ? "" : n->device()].push_back(n);
+  const auto group_on = [&](const std::string& device,
+                            const std::vector<Node*>& some,
+                            const std::string& called) {
+    const DeviceScope there(device);
+    const ControlDependencies after(some);
+    return BuildNode("NoOp", {}, {}, called, loc);
+  };
+  // (So a node on another task than these learns of their end by one token.)
+  if (on_device.size() == 1)
+    return group_on(on_device.begin()->first, nodes, name);
+  std::vector<Node*> groups;
+  for (const auto& [device, some] : on_device)
+    if (device.empty() || some.size() == 1)
+      groups.insert(groups.end(), some.begin(), some.end());
+    else
+      groups.push_back(group_on(device, some, "group"));
+  return group_on("", groups, name);
 }
 
 Node* VariablesInitializer(const std::vector<Var>& vars,

@@ -250,10 +250,13 @@ Node* SyncReplicas::Build(const std::vector<GradAndVar>& grads,
     std::vector<Node*> added;
     for (size_t i = 0; i < summed.size(); ++i)
       added.push_back(Add(summed[i], grads[i].gradient, computed_at));
-    const ControlDependencies after(added);
-    const Output next =
-        options_.elastic ? ops::Cast(elastic_.Arrive(computed_at), step.dtype())
-                         : Token(step);
+    Output next;
+    {
+      const ControlDependencies after(added);
+      next = options_.elastic ? elastic_.Arrive(computed_at) : Token(step);
+    }
+    // (Not after each of `added`: they are on other tasks.)
+    if (options_.elastic) next = ops::Cast(next, step.dtype());
     train = local_step_.Assign(next, loc);
   }
 

@@ -13,6 +13,7 @@
 #include "client/partitioned_variables.h"
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
+#include "graph/device_name.h"
 #include "graph/exact_line.h"
 #include "graph/graph.h"
 #include "graph/none_output.h"
@@ -65,6 +66,13 @@ bool IsControlFlow(const Node& n) {
   }
 }
 
+// Whether the nodes are placed on different tasks.
+bool OnOtherTasks(const Node& a, const Node& b) {
+  const Result<DeviceName> x = DeviceName::Parse(a.device());
+  const Result<DeviceName> y = DeviceName::Parse(b.device());
+  return x.ok() && y.ok() && !x->Task().CompatibleWith(y->Task());
+}
+
 // The nodes that use the values of variables on the paths to some outputs, so
 // that updates can wait for them. Linear in the size of that part of the graph.
 class ValueUsers {
@@ -93,10 +101,15 @@ class ValueUsers {
     std::vector<Node*> users;
     for (Node* n : Find(users_of_, var.handle())) {
       const std::vector<Node*>& of_read = Find(users_of_, Output(n));
-      if (IsRead(*n) && !of_read.empty())
-        users.insert(users.end(), of_read.begin(), of_read.end());
-      else
-        users.push_back(n);
+      if (!IsRead(*n) || of_read.empty()) users.push_back(n);
+      // (A user in another task has the value that was read: what it uses does
+      // not change, and a message that it is done would be for nothing. With
+      // control edges of its own it may read when it runs.)
+      for (Node* user : IsRead(*n) ? of_read : std::vector<Node*>())
+        users.push_back(user->control_inputs().empty() &&
+                                OnOtherTasks(*user, *var.handle().node)
+                            ? n
+                            : user);
     }
     std::sort(users.begin(), users.end(),
               [](const Node* a, const Node* b) { return a->id() < b->id(); });

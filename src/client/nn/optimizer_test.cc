@@ -1,6 +1,8 @@
 #include <cmath>
+#include <set>
 
 #include "client/control/control_flow.h"
+#include "client/device_placement.h"
 #include "client/testing/client_test_util.h"
 
 namespace sluice {
@@ -158,6 +160,40 @@ TEST_F(OptimizerTest, StepsUseTheValuesAtTheirStart) {
     EXPECT_FLOAT_EQ((*after)[0].scalar<float>(), 2 - 0.1f * 15);
     EXPECT_FLOAT_EQ((*after)[1].scalar<float>(), 3 - 0.1f * 7);
   }
+}
+
+// Between a worker and the task of its variables only values travel: neither
+// waits for single nodes of the other to end.
+TEST_F(OptimizerTest, NoControlEdgeConnectsWorkerAndParameterServer) {
+  Graph graph;
+  const WithGraph use(graph);
+  const DeviceFunctionScope devices(ReplicaDeviceSetter(
+      {.ps_tasks = 1, .worker_device = "/job:worker/task:1"}));
+  const Var a(Ones({3, 4}), "a"), b(Ones({4, 2}), "b"), c(Ones({2}), "c"),
+      step(int64_t{0}, "step");
+  const Output loss =
+      ops::Sum(ops::MatMul(ops::Relu(ops::MatMul(Ones({5, 3}), a)), b) + c,
+               Constant(Tensor::Vector<int32_t>({0, 1})));
+  Node* const train = GradientDescentOptimizer(0.1).Minimize(
+      loss, {.global_step = step, .variables = {a, b, c}});
+  ASSERT_NE(train, nullptr) << graph.status();
+  std::set<const Node*> seen;
+  std::vector<const Node*> open = {train};
+  size_t updates = 0;
+  while (!open.empty()) {
+    const Node* const n = open.back();
+    open.pop_back();
+    if (!seen.insert(n).second) continue;
+    updates += n->op().name.find("ApplyGradientDescent") != std::string::npos;
+    for (const Output& in : n->inputs()) open.push_back(in.node);
+    for (const Node* before : n->control_inputs()) {
+      open.push_back(before);
+      EXPECT_EQ(before->device(), n->device())
+          << before->name() << " before " << n->name();
+    }
+  }
+  EXPECT_EQ(updates, 3u);
+  EXPECT_EQ(train->device(), a.handle().node->device());
 }
 
 // Also if the gradients of several losses are applied together.

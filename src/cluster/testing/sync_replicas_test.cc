@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "client/device_placement.h"
@@ -239,6 +240,45 @@ class SyncReplicasTest : public ::testing::Test {
 TEST_F(SyncReplicasTest, UpdatesEqualThoseOfOneLargeBatch) {
   Train({.sync = {.replicas = kReplicaWorkers}, .last_step = 12});
   ExpectNear(values_, Alone(kReplicaWorkers, 12));
+}
+
+// A worker's step and its servers exchange values only: a token without one
+// would be a message of its own.
+TEST(SyncReplicasGraphTest, NoControlEdgeConnectsWorkerAndServers) {
+  for (const bool elastic : {false, true}) {
+    Graph graph;
+    const WithGraph use(graph);
+    const DeviceFunctionScope devices(ReplicaDeviceSetter(
+        {.ps_tasks = 2, .worker_device = "/job:worker/task:1"}));
+    const Model model(kWorkerBatch);
+    GradientDescentOptimizer sgd(0.1);
+    SyncReplicasOptions sync = {.replicas = 3};
+    if (elastic) sync.elastic = ElasticOptions{.worker = 1, .least = 2};
+    SyncReplicas replicas(sgd, sync);
+    const Node* const train =
+        replicas.Minimize(model.loss, {.global_step = model.step});
+    ASSERT_NE(train, nullptr) << graph.status();
+    const auto on_worker = [](const Node& n) {
+      return n.device().find("worker") != std::string::npos;
+    };
+    EXPECT_TRUE(on_worker(*train));
+    std::set<const Node*> seen;
+    std::vector<const Node*> open = {train};
+    size_t servers = 0;
+    while (!open.empty()) {
+      const Node* const n = open.back();
+      open.pop_back();
+      if (!seen.insert(n).second) continue;
+      servers += !on_worker(*n);
+      for (const Output& in : n->inputs()) open.push_back(in.node);
+      for (const Node* before : n->control_inputs()) {
+        open.push_back(before);
+        EXPECT_EQ(on_worker(*before), on_worker(*n))
+            << before->name() << " before " << n->name();
+      }
+    }
+    EXPECT_GT(servers, 10u);
+  }
 }
 
 TEST_F(SyncReplicasTest, EachWorkerContributesSeveralGradientsIfAsked) {
