@@ -563,27 +563,34 @@ void Execution::Drive() {
   }
 }
 
+// Runs the nodes that are ready, and those that they make ready. False if this
+// thread is no longer the driver.
+SLUICE_HOT bool Execution::RunReady() {
+  while (!tokens_.ready().empty()) {
+    if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
+      HandleMail();
+    } else if (++ticks_ % kClockTicks == 0) [[unlikely]] {
+      if (options_.deadline &&
+          std::chrono::steady_clock::now() > *options_.deadline) {
+        Fail(nullptr, PastDeadline());
+      } else if (options_.outbox != nullptr && OthersWait()) {
+        options_.outbox->Flush();
+        WaitForTurn(this);  // Other executions are next.
+        return false;
+      }
+    } else if (!Process(PopReady())) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Gives up the driver's role before it returns. From then on the execution may
 // have been destroyed, or is in a DriveQueue.
 bool Execution::DriveThis() {
   const int64_t start_ns = times_turn_ ? NowNs() : 0;
   for (;;) {
-    while (!tokens_.ready().empty()) {
-      if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
-        HandleMail();
-      } else if (++ticks_ % kClockTicks == 0) [[unlikely]] {
-        if (options_.deadline &&
-            std::chrono::steady_clock::now() > *options_.deadline) {
-          Fail(nullptr, PastDeadline());
-        } else if (options_.outbox != nullptr && OthersWait()) {
-          options_.outbox->Flush();
-          WaitForTurn(this);  // Other executions are next.
-          return false;
-        }
-      } else if (!Process(PopReady())) {
-        return false;
-      }
-    }
+    if (!RunReady()) return false;
     if (stage_ != nullptr && !stage_->empty()) {
       RunHeld();
       continue;
@@ -599,50 +606,62 @@ bool Execution::DriveThis() {
     }
     if (options_.outbox != nullptr) options_.outbox->Flush();
     std::unique_lock<std::mutex> lock(mu_);
-    if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
-      Outbox* const outbox = options_.outbox;
-      if (waiting_ > 0 && outbox == nullptr && status_.ok() && NoneRuns() &&
-          !IsQuiet()) {
-        if (std::vector<std::string> needs; AddNeeds(&needs)) {
-          lock.unlock();
-          Fail(nullptr, StuckOn(needs));
-          continue;
-        }
-      }
-      if (stage_ != nullptr && running_.empty() && rendezvous_.waiting() == 0 &&
-          stage_->Release()) {
-        lock.unlock();
-        continue;
-      }
+    if (!mailbox_.empty() || !inbox_.empty() || !cancelled_.ok()) {
+      lock.unlock();
+      HandleMail();
+    } else if (!GoesOn(lock)) {
       if (std::exchange(times_turn_, false) && start_ns != 0)
         AddToAverage(&turn_ns_, NowNs() - start_ns);
-      driving_ = false;
-      if (!IsQuiet()) {
-        if (outbox != nullptr && NoneRuns() && outbox->BeginCheck()) {
-          lock.unlock();
-          outbox->EndCheck();  // (The step may be over now.)
-        }
-        return false;
-      }
-      quiet_ = true;
-      if (run_stage_ != nullptr) {
-        run_stage_->outcome = status_.ok() ? run_stage_->collect() : status_;
-        run_stage_ = nullptr;
-        options_.deadline = step_.deadline = std::nullopt;
-      }
-      if (on_quiet_ == nullptr) {
-        quiet_cv_.notify_all();
-        return true;
-      }
-      const auto on_quiet = std::exchange(on_quiet_, nullptr);
-      const Status status = status_;
-      lock.unlock();
-      on_quiet(status);
-      return true;
+      return Rest(std::move(lock));
     }
-    lock.unlock();
-    HandleMail();
   }
+}
+
+// Nothing is ready, held or postponed, and there is no mail. What the driver
+// can still do by itself: fail a step that is stuck, or let go what the stage
+// kept. False if there is nothing; `lock`, on mu_, is then held.
+bool Execution::GoesOn(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::string> needs;
+  if (waiting_ > 0 && options_.outbox == nullptr && status_.ok() &&
+      NoneRuns() && !IsQuiet() && AddNeeds(&needs)) {
+    lock.unlock();
+    Fail(nullptr, StuckOn(needs));
+    return true;
+  }
+  if (stage_ == nullptr || !running_.empty() || rendezvous_.waiting() > 0 ||
+      !stage_->Release())
+    return false;
+  lock.unlock();
+  return true;
+}
+
+// Gives up the driver's role: the step waits for other threads, or it, or its
+// stage, is over. `lock` is on mu_.
+bool Execution::Rest(std::unique_lock<std::mutex> lock) {
+  driving_ = false;
+  if (!IsQuiet()) {
+    Outbox* const outbox = options_.outbox;
+    if (outbox != nullptr && NoneRuns() && outbox->BeginCheck()) {
+      lock.unlock();
+      outbox->EndCheck();  // (The step may be over now.)
+    }
+    return false;
+  }
+  quiet_ = true;
+  if (run_stage_ != nullptr) {
+    run_stage_->outcome = status_.ok() ? run_stage_->collect() : status_;
+    run_stage_ = nullptr;
+    options_.deadline = step_.deadline = std::nullopt;
+  }
+  if (on_quiet_ == nullptr) {
+    quiet_cv_.notify_all();
+    return true;
+  }
+  const auto on_quiet = std::exchange(on_quiet_, nullptr);
+  const Status status = status_;
+  lock.unlock();
+  on_quiet(status);
+  return true;
 }
 
 bool Execution::AddNeeds(std::vector<std::string>* needs) const {

@@ -168,8 +168,10 @@ class Execution {
   void Await(std::unique_lock<std::mutex>& lock, Deadline deadline,
              Holds holds);
   void Drive();
-  // Returns whether the step has become quiet on this thread.
+  // These return whether the step has become quiet on this thread.
   bool DriveThis();
+  bool Rest(std::unique_lock<std::mutex> lock);
+  bool GoesOn(std::unique_lock<std::mutex>& lock);
   bool IsQuiet() const;
   // REQUIRES: mu_ held.
   bool NothingRuns() const { return !driving_ && running_.empty(); }
@@ -178,6 +180,7 @@ class Execution {
   Ready PopReady();
   void PickReady();
   // These return whether this thread still is the driver.
+  bool RunReady();
   bool Process(Ready r);
   bool RunKernel(Ready r);
   void RunHeld();
