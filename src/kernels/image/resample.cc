@@ -1,6 +1,7 @@
 #include "kernels/image/resample.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/parallel.h"
 #include "tensor/half.h"
@@ -11,6 +12,35 @@ namespace {
 // Elements that one thread computes at least.
 constexpr int64_t kGrain = 16384;
 
+// Four channels of a pixel at a time; of three, the fourth is overwritten by
+// the next pixel. `from` has four elements more than the row.
+using Four [[gnu::vector_size(16)]] = float;
+void WeighPixels(const float* from, const Taps& columns, int64_t c, float* to) {
+  const int64_t width = columns.outputs();
+  const float* const weight = columns.weight.data();
+  const int64_t* const index = columns.index.data();
+  for (int64_t x = 0; x < width; ++x, to += c) {
+    const int64_t first = columns.first[static_cast<size_t>(x)];
+    const int64_t last = columns.first[static_cast<size_t>(x) + 1];
+    int64_t i = 0;
+    for (; i + 4 <= c || (c == 3 && i == 0 && x + 1 < width); i += 4) {
+      Four sum = {};
+      for (int64_t k = first; k < last; ++k) {
+        Four v;
+        std::memcpy(&v, from + index[k] * c + i, sizeof(v));
+        sum += weight[k] * v;
+      }
+      std::memcpy(to + i, &sum, sizeof(sum));
+    }
+    for (; i < c; ++i) {
+      float sum = 0;
+      for (int64_t k = first; k < last; ++k)
+        sum += weight[k] * from[index[k] * c + i];
+      to[i] = sum;
+    }
+  }
+}
+
 template <typename T>
 void ResampleAs(const T* in, const ImageSize& size, const Taps& rows,
                 const Taps& columns, float* out) {
@@ -19,7 +49,7 @@ void ResampleAs(const T* in, const ImageSize& size, const Taps& rows,
   const int64_t cost = std::max<int64_t>(1, std::max(in_row, out_row));
   ParallelFor(
       size.batch * height, kGrain / cost + 1, [&](int64_t begin, int64_t end) {
-        std::vector<float> row(static_cast<size_t>(in_row));
+        std::vector<float> row(static_cast<size_t>(in_row) + 4);
         float* const sum = row.data();
         for (int64_t o = begin; o < end; ++o) {
           const auto y = static_cast<size_t>(o % height);
@@ -32,16 +62,7 @@ void ResampleAs(const T* in, const ImageSize& size, const Taps& rows,
             for (int64_t i = 0; i < in_row; ++i)
               sum[i] += w * static_cast<float>(from[i]);
           }
-          float* to = out + o * out_row;
-          std::fill(to, to + out_row, 0.0f);
-          for (size_t x = 0; x < static_cast<size_t>(columns.outputs());
-               ++x, to += c)
-            for (int64_t k = columns.first[x]; k < columns.first[x + 1]; ++k) {
-              const float* from =
-                  sum + columns.index[static_cast<size_t>(k)] * c;
-              const float w = columns.weight[static_cast<size_t>(k)];
-              for (int64_t i = 0; i < c; ++i) to[i] += w * from[i];
-            }
+          WeighPixels(sum, columns, c, out + o * out_row);
         }
       });
 }

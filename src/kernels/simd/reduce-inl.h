@@ -132,12 +132,20 @@ void AddRow(const T* in, int64_t n, typename Op::Value* acc) {
   if constexpr (k16Bit<T>) {
     alignas(64) float f[kReduceTile];
     ToFloat(in, f, n);
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j)
-      acc[j] = Op::Combine(acc[j], Op::Load(f[j]));
+    AddRow<Op, float>(f, n, acc);
   } else {
+    int64_t done = 0;
+    if constexpr (requires { requires Op::kVectors; }) {
+      namespace hn = hwy::HWY_NAMESPACE;
+      const hn::ScalableTag<T> d;
+      const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+      for (; done + lanes <= n; done += lanes)
+        hn::StoreU(Op::CombineVectors(hn::LoadU(d, acc + done),
+                                      hn::LoadU(d, in + done)),
+                   d, acc + done);
+    }
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j)
+    for (int64_t j = done; j < n; ++j)
       acc[j] = Op::Combine(acc[j], Op::Load(in[j]));
   }
 }

@@ -1,6 +1,7 @@
 #include "kernels/simd/reduce.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/parallel.h"
@@ -15,6 +16,53 @@ constexpr int64_t kGrain = 32768;
 constexpr int64_t kMaxAccBytes = 16;
 // Rows whose results are finished together.
 constexpr int64_t kRowBatch = 64;
+// Adjacent rows shorter than this, of elements of at most kShortSize bytes, are
+// transposed and reduced as columns.
+constexpr int64_t kShortRow = 16;
+constexpr int64_t kShortSize = 8;
+
+// Four elements of each of four rows as four columns, of which `columns` are
+// stored.
+using Four [[gnu::vector_size(16)]] = uint32_t;
+void TransposeFour(const uint32_t* in, int64_t length, int64_t columns,
+                   uint32_t* out) {
+  Four row[4];
+  for (int64_t r = 0; r < 4; ++r)
+    std::memcpy(&row[r], in + r * length, sizeof(Four));
+  const Four low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+  const Four low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+  const Four high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+  const Four high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  const Four column[4] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                          __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                          __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                          __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+  for (int64_t j = 0; j < columns; ++j)
+    std::memcpy(out + j * kReduceTile, &column[j], sizeof(Four));
+}
+
+// `rows` rows of `length` elements as columns kReduceTile apart.
+template <class T>
+void TransposeTile(const void* pin, int64_t rows, int64_t length, void* pout) {
+  const T* in = static_cast<const T*>(pin);
+  T* out = static_cast<T*>(pout);
+  int64_t done = 0;
+  if constexpr (sizeof(T) == 4)  // (Up to three elements more are read.)
+    for (; done + 4 + 3 / length < rows; done += 4)
+      for (int64_t j = 0; j < length; j += 4)
+        TransposeFour(in + done * length + j, length,
+                      std::min<int64_t>(4, length - j),
+                      out + j * kReduceTile + done);
+  for (int64_t j = 0; j < length; ++j, out += kReduceTile)
+    for (int64_t r = done; r < rows; ++r) out[r] = in[r * length + j];
+}
+using TransposeFn = void (*)(const void*, int64_t, int64_t, void*);
+TransposeFn TransposeOf(int64_t size) {
+  return size == 1   ? TransposeTile<uint8_t>
+         : size == 2 ? TransposeTile<uint16_t>
+         : size == 4 ? TransposeTile<uint32_t>
+                     : TransposeTile<uint64_t>;
+}
 
 const char* At(const void* p, int64_t bytes) {
   return static_cast<const char*>(p) + bytes;
@@ -155,6 +203,9 @@ class Reducer {
     alignas(64) char acc[kReduceTile * kMaxAccBytes];
     const int64_t rows = Rows();
     const int64_t outer = plan_.reduced_outer_.count;
+    if (plan_.inner_reduced_ && plan_.reduced_outer_.rank == 0 && rows > 1 &&
+        rows < kShortRow && k_.size <= kShortSize)
+      return RunShortRows(begin, end, rows, acc);
     if (plan_.inner_reduced_) {
       for (int64_t u = begin; u < end; u += kRowBatch) {
         const int64_t n = std::min(kRowBatch, end - u);
@@ -170,6 +221,20 @@ class Reducer {
       k_.init(acc, tile.width);
       Accumulate(tile, 0, outer, 0, rows, acc);
       k_.finish(acc, tile.width, plan_.reduced(), At(out_, tile.out * k_.size));
+    }
+  }
+
+  // (Rows are adjacent, since all outer dimensions are kept.)
+  void RunShortRows(int64_t begin, int64_t end, int64_t length,
+                    void* acc) const {
+    alignas(64) char columns[kShortRow * kReduceTile * kShortSize];
+    const TransposeFn transpose = TransposeOf(k_.size);
+    for (int64_t u = begin; u < end; u += kReduceTile) {
+      const int64_t n = std::min(kReduceTile, end - u);
+      transpose(At(in_, u * length * k_.size), n, length, columns);
+      k_.init(acc, n);
+      k_.columns(columns, length, kReduceTile, n, acc);
+      k_.finish(acc, n, plan_.reduced(), At(out_, u * k_.size));
     }
   }
 

@@ -4,12 +4,6 @@
 
 namespace sluice::simd {
 
-// The inverse of the error function: NaN outside [-1, 1], infinite at its ends.
-double Erfinv(double x);
-
-// The inverse of the normal distribution function: NaN outside [0, 1].
-double Ndtri(double p);
-
 // log |gamma(x)|, safe to call from many threads.
 double Lgamma(double x);
 

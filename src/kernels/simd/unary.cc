@@ -41,6 +41,7 @@ UnaryKernel GetUnary(UnaryOp op, DType t) {
     k.fn = GetUnaryExp(op, t);
   }
   if (k.fn == nullptr) k.fn = GetUnaryTrig(op, t);
+  if (k.fn == nullptr) k.fn = GetUnaryNormal(op, t);
   if (k.fn == nullptr) {
     k.grain = kScalarMathGrain;
     k.fn = GetUnaryScalar(op, t);

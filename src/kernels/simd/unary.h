@@ -113,6 +113,7 @@ using LeakyFn = void (*)(float, const void*, const void*, void*, int64_t);
 LeakyFn GetLeaky(DType t);
 UnaryFn GetUnaryExp(UnaryOp op, DType t);
 UnaryFn GetUnaryTrig(UnaryOp op, DType t);
+UnaryFn GetUnaryNormal(UnaryOp op, DType t);
 UnaryFn GetUnaryScalar(UnaryOp op, DType t);
 
 }  // namespace sluice::simd

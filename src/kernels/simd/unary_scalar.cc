@@ -56,8 +56,6 @@ SLUICE_LIBM(Erfc, erfc)
       return static_cast<T>(Name(static_cast<double>(x))); \
     }                                                      \
   };
-SLUICE_SPECIAL(Erfinv)
-SLUICE_SPECIAL(Ndtri)
 SLUICE_SPECIAL(Lgamma)
 SLUICE_SPECIAL(Digamma)
 #undef SLUICE_SPECIAL
@@ -204,10 +202,6 @@ UnaryFn GetUnaryScalar(UnaryOp op, DType t) {
       return PickFloats<Erf>(t);
     case UnaryOp::kErfc:
       return PickFloats<Erfc>(t);
-    case UnaryOp::kErfinv:
-      return PickFloats<ErfinvOp>(t);
-    case UnaryOp::kNdtri:
-      return PickFloats<NdtriOp>(t);
     case UnaryOp::kLgamma:
       return PickFloats<LgammaOp>(t);
     case UnaryOp::kDigamma:

@@ -242,6 +242,14 @@ Result<int64_t> RangeSize(T start, T limit, T delta) {
   }
 }
 
+// (Inlined where there are errors to return, it would keep the sum, on which
+// each step waits, in a register of integers.)
+template <typename T>
+[[gnu::noinline]] void AddUp(ComputeType<T> v, ComputeType<T> delta, int64_t n,
+                             T* out) {
+  for (int64_t i = 0; i < n; ++i, v += delta) out[i] = T(v);
+}
+
 template <typename T>
 struct RangeKernel {
   static Status Run(KernelContext& ctx) {
@@ -262,8 +270,7 @@ struct RangeKernel {
       for (int64_t i = 0; i < n; ++i, v += static_cast<uint64_t>(delta))
         out[i] = static_cast<T>(v);
     } else {
-      ComputeType<T> v = start;
-      for (int64_t i = 0; i < n; ++i, v += delta) out[i] = T(v);
+      AddUp(start, delta, n, out);
     }
     return OkStatus();
   }

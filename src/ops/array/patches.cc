@@ -69,32 +69,47 @@ class ExtractPatches {
     ParallelFor(s.batch * s.out_pixels(), 256, [&](int64_t begin, int64_t end) {
       char* at = to + static_cast<size_t>(begin * taps) * run;
       for (int64_t p = begin; p < end; ++p)
-        for (int64_t t = 0; t < taps; ++t, at += run) {
-          const int64_t pixel = PixelOf(s, p, t);
-          if (pixel < 0)
-            std::memset(at, 0, run);
-          else
-            std::memcpy(at, from + static_cast<size_t>(pixel) * run, run);
-        }
+        at = CopyWindow(s, p, from, run, at);
     });
     return OkStatus();
   }
 
  private:
-  // The pixel that tap t of output pixel p reads; -1 in the padding.
-  static int64_t PixelOf(const dnn::PoolGeometry& s, int64_t p, int64_t t) {
-    const int64_t x = p % s.w.out(), y = p / s.w.out() % s.h.out();
-    const int64_t z = p / (s.w.out() * s.h.out()) % s.d.out();
-    const int64_t n = p / s.out_pixels();
-    const int64_t kx = t % s.w.window, ky = t / s.w.window % s.h.window;
-    const int64_t kz = t / (s.w.window * s.h.window);
-    const int64_t ix = s.w.start(x) + kx * s.w.dilation;
-    const int64_t iy = s.h.start(y) + ky * s.h.dilation;
-    const int64_t iz = s.d.start(z) + kz * s.d.dilation;
-    if (ix < 0 || ix >= s.w.in || iy < 0 || iy >= s.h.in || iz < 0 ||
-        iz >= s.d.in)
-      return -1;
-    return ((n * s.d.in + iz) * s.h.in + iy) * s.w.in + ix;
+  // Copies the window of output pixel p, row by row; returns the end of the
+  // copy. Taps in the padding are zero.
+  static char* CopyWindow(const dnn::PoolGeometry& s, int64_t p,
+                          const char* from, size_t run, char* to) {
+    const int64_t width = s.w.out(), height = s.h.out(), depth = s.d.out();
+    const int64_t x = p % width, y = p / width % height;
+    const int64_t z = p / (width * height) % depth;
+    const int64_t n = p / (width * height * depth);
+    const int64_t first = s.w.first_tap(x), last = s.w.last_tap(x);
+    const int64_t step = s.w.dilation == 1 ? last - first : 1;
+    const auto bytes = [run](int64_t taps) {
+      return static_cast<size_t>(taps) * run;
+    };
+    const auto zero = [&](int64_t taps) {
+      if (taps == 0) return;
+      std::memset(to, 0, bytes(taps));
+      to += bytes(taps);
+    };
+    for (int64_t kz = 0; kz < s.d.window; ++kz) {
+      const int64_t iz = s.d.start(z) + kz * s.d.dilation;
+      for (int64_t ky = 0; ky < s.h.window; ++ky) {
+        const int64_t iy = s.h.start(y) + ky * s.h.dilation;
+        if (iy < 0 || iy >= s.h.in || iz < 0 || iz >= s.d.in || first >= last) {
+          zero(s.w.window);
+          continue;
+        }
+        zero(first);
+        const int64_t row =
+            ((n * s.d.in + iz) * s.h.in + iy) * s.w.in + s.w.start(x);
+        for (int64_t k = first; k < last; k += step, to += bytes(step))
+          std::memcpy(to, from + bytes(row + k * s.w.dilation), bytes(step));
+        zero(s.w.window - last);
+      }
+    }
+    return to;
   }
 
   WindowAttrs window_;

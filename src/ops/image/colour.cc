@@ -1,4 +1,6 @@
 // Colour spaces, and adjustments of colours.
+#include "kernels/image/colour.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -103,11 +105,11 @@ Pixel<float> ScaleSaturation(const Pixel<float>& rgb, float scale) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// Calls fn for each pixel of input 0, computed as S. `other_channels`: the
+// Calls fn(from, n, to) for runs of n pixels of input 0. `other_channels`: the
 // error if there are not three.
 template <typename T, typename Fn>
-Status ForEachPixel(KernelContext& ctx, int least_rank,
-                    StatusCode other_channels, Fn fn) {
+Status ForRuns(KernelContext& ctx, int least_rank, StatusCode other_channels,
+               Fn fn) {
   const Tensor& in = ctx.input(0);
   const Shape shape = in.shape();
   if (in.rank() < least_rank)
@@ -120,17 +122,27 @@ Status ForEachPixel(KernelContext& ctx, int least_rank,
   const T* from = in.raw<T>();
   SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, DTypeOf<T>(), shape));
   T* const to = ctx.output(0).raw<T>();
-  using S = ComputeType<T>;
   ParallelFor(shape.num_elements() / 3, 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t i = 3 * begin; i < 3 * end; i += 3) {
-      const Pixel<S> out =
-          fn(Pixel<S>{static_cast<S>(from[i]), static_cast<S>(from[i + 1]),
-                      static_cast<S>(from[i + 2])});
-      for (int64_t c = 0; c < 3; ++c)
-        to[i + c] = static_cast<T>(out[static_cast<size_t>(c)]);
-    }
+    fn(from + 3 * begin, end - begin, to + 3 * begin);
   });
   return OkStatus();
+}
+
+// Calls fn for each pixel, computed as S.
+template <typename T, typename Fn>
+Status ForEachPixel(KernelContext& ctx, int least_rank,
+                    StatusCode other_channels, Fn fn) {
+  using S = ComputeType<T>;
+  return ForRuns<T>(
+      ctx, least_rank, other_channels, [&](const T* from, int64_t n, T* to) {
+        for (int64_t i = 0; i < 3 * n; i += 3) {
+          const Pixel<S> out =
+              fn(Pixel<S>{static_cast<S>(from[i]), static_cast<S>(from[i + 1]),
+                          static_cast<S>(from[i + 2])});
+          for (int64_t c = 0; c < 3; ++c)
+            to[i + c] = static_cast<T>(out[static_cast<size_t>(c)]);
+        }
+      });
 }
 
 template <typename T>
@@ -144,8 +156,11 @@ struct RgbToHsv {
 template <typename T>
 struct HsvToRgb {
   static Status Run(KernelContext& ctx) {
-    return ForEachPixel<T>(ctx, 1, StatusCode::kFailedPrecondition,
-                           ToRgb<ComputeType<T>>);
+    constexpr StatusCode kOther = StatusCode::kFailedPrecondition;
+    if constexpr (std::is_same_v<T, float>)
+      return ForRuns<T>(ctx, 1, kOther, image::HsvToRgb);
+    else
+      return ForEachPixel<T>(ctx, 1, kOther, ToRgb<ComputeType<T>>);
   }
 };
 

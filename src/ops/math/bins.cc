@@ -176,19 +176,30 @@ struct Histogram {
     const double step = (high - low) / static_cast<double>(bins);
     const DType type = ctx.node().output_type(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, type, Shape({bins})));
-    Tensor& counts = ctx.output(0);
-    std::memset(counts.raw(), 0, static_cast<size_t>(bins) * DTypeSize(type));
-    for (int64_t i = 0; i < values.num_elements(); ++i) {
-      const double v = static_cast<double>(values.raw<T>()[i]);
-      double bin = std::floor((v - low) / step);
-      if (std::isnan(bin)) continue;  // NaN, or an infinite range.
-      bin = std::min(std::max(bin, 0.0), static_cast<double>(bins - 1));
-      const auto at = static_cast<int64_t>(bin);
-      if (type == DType::kInt32)
-        ++counts.raw<int32_t>()[at];
-      else
-        ++counts.raw<int64_t>()[at];
-    }
+    const auto count = [&](auto* counts) {
+      std::fill_n(counts, bins, 0);
+      const T* in = values.raw<T>();
+      const auto last = static_cast<double>(bins - 1);
+      constexpr int64_t kBlock = 256;
+      double at[kBlock];
+      for (int64_t i = 0, n = values.num_elements(); i < n; i += kBlock) {
+        const int64_t m = std::min(kBlock, n - i);
+        const double from = low, width = step;
+#pragma omp simd
+        for (int64_t j = 0; j < m; ++j)
+          at[j] = (static_cast<double>(in[i + j]) - from) / width;
+        for (int64_t j = 0; j < m; ++j) {
+          if (at[j] != at[j]) continue;  // NaN, or an infinite range.
+          // (Not below 0, so that a conversion rounds like floor.)
+          const double bin = std::min(std::max(at[j], 0.0), last);
+          ++counts[static_cast<int64_t>(bin)];
+        }
+      }
+    };
+    if (type == DType::kInt32)
+      count(ctx.output(0).raw<int32_t>());
+    else
+      count(ctx.output(0).raw<int64_t>());
     return OkStatus();
   }
 };

@@ -409,6 +409,36 @@ TEST(Special, ProbabilitiesLieBetweenZeroAndOne) {
     for (double p : t.flat<double>()) EXPECT_TRUE(p >= 0 && p <= 1) << p;
 }
 
+// Series are cut off earlier for floats, and their powers are products of
+// logarithms.
+TEST(Special, FloatsAreRoundedDoubles) {
+  std::vector<float> a, x;
+  for (const float i : {0.01f, 0.5f, 1.25f, 2.0f, 7.5f, 60.0f, 3000.0f})
+    for (const float j : {1e-3f, 0.5f, 1.5f, 6.0f, 55.0f, 2950.0f, 3050.0f})
+      a.push_back(i), x.push_back(j);
+  const auto of = [](const std::vector<float>& v, auto like) {
+    using T = decltype(like);
+    const std::vector<T> values(v.begin(), v.end());
+    return Tensor::Of<T>(Shape({static_cast<int64_t>(v.size())}),
+                         std::span<const T>(values));
+  };
+  for (const char* op : {"Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad",
+                         "Zeta", "Polygamma"}) {
+    const auto floats = RunOp(op, {of(a, 0.0f), of(x, 0.0f)});
+    const auto doubles = RunOp(op, {of(a, 0.0), of(x, 0.0)});
+    ASSERT_TRUE(floats.ok() && doubles.ok());
+    for (size_t i = 0; i < a.size(); ++i) {
+      const float got = floats->flat<float>()[i];
+      const auto want = static_cast<float>(doubles->flat<double>()[i]);
+      if (std::isnan(want) || std::isinf(want))
+        EXPECT_EQ(std::to_string(got), std::to_string(want)) << op;
+      else
+        EXPECT_NEAR(got, want, 2e-7f * std::fabs(want) + 1e-45f)
+            << op << " of " << a[i] << " and " << x[i];
+    }
+  }
+}
+
 TEST(Special, MatchesRecordedValues) {
   const auto vec = [](std::initializer_list<double> v) {
     return Tensor::Vector<double>(v);

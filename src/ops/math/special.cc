@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "graph/op_def.h"
@@ -32,118 +33,144 @@ constexpr double kMaxLog = 709.0;  // exp(-kMaxLog) is still normal.
 
 // ---- The incomplete gamma function ------------------------------------------
 
-// A value and its derivative with respect to `a`.
+// A value and its derivative with respect to `a`. Series and fractions below
+// are computed with doubles, or with these if the derivative is wanted.
 struct Dual {
-  double v = 0, d = 0;
+  Dual(double value = 0, double slope = 0) : v(value), d(slope) {}
+  double v, d;
 };
 Dual operator+(Dual x, Dual y) { return {x.v + y.v, x.d + y.d}; }
 Dual operator-(Dual x, Dual y) { return {x.v - y.v, x.d - y.d}; }
 Dual operator*(Dual x, Dual y) { return {x.v * y.v, x.d * y.v + x.v * y.d}; }
 Dual operator/(Dual x, Dual y) {
-  return {x.v / y.v, (x.d - x.v / y.v * y.d) / y.v};
+  const double inverse = 1 / y.v, v = x.v / y.v;
+  return {v, (x.d - v * y.d) * inverse};
 }
 
-bool Settled(Dual now, Dual before) {
-  return std::abs(now.v - before.v) <= kEps * std::abs(now.v) &&
-         std::abs(now.d - before.d) <= kEps * std::abs(now.d);
+double ValueOf(double x) { return x; }
+double ValueOf(Dual x) { return x.v; }
+// times a + b.
+template <typename N>
+N Linear(double times, double a, double b) {
+  if constexpr (std::is_same_v<N, Dual>)
+    return {times * a + b, times};
+  else
+    return times * a + b;
+}
+
+bool Settled(double now, double before, double eps) {
+  return std::abs(now - before) <= eps * std::abs(now);
+}
+bool Settled(Dual now, Dual before, double eps) {
+  return Settled(now.v, before.v, eps) && Settled(now.d, before.d, eps);
 }
 
 // x^a e^-x / gamma(a).
-Dual GammaDensity(double a, double x) {
+template <typename N>
+N GammaDensity(double a, double x) {
   const double log = a * std::log(x) - x - simd::Lgamma(a);
   const double v = log < -kMaxLog ? 0 : std::exp(log);
-  return {v, v * (std::log(x) - simd::Digamma(a))};
+  if constexpr (std::is_same_v<N, Dual>)
+    return {v, v * (std::log(x) - simd::Digamma(a))};
+  else
+    return v;
 }
 
 constexpr int kMaxTerms = 20000;
 
 // P(a, x) for x <= max(a, 1): the power series.
-Dual LowerSeries(double a, double x) {
-  Dual r{a, 1}, term{1, 0}, sum{1, 0};
-  for (int n = 0; n < kMaxTerms; ++n) {
-    r.v += 1;
-    term = term * (Dual{x, 0} / r);
-    const Dual before = sum;
+template <typename N>
+N LowerSeries(double a, double x, double eps) {
+  N term = 1, sum = 1;
+  for (int n = 1; n <= kMaxTerms; ++n) {
+    term = term * (N(x) / Linear<N>(1, a, n));
+    const N before = sum;
     sum = sum + term;
-    if (Settled(sum, before)) break;
+    if (Settled(sum, before, eps)) break;
   }
-  return GammaDensity(a, x) * sum / Dual{a, 1};
+  return GammaDensity<N>(a, x) * sum / Linear<N>(1, a, 0);
 }
 
 // Q(a, x) = 1 - P(a, x) for larger x: the continued fraction.
-Dual UpperFraction(double a, double x) {
+template <typename N>
+N UpperFraction(double a, double x, double eps) {
   constexpr double kBig = 4503599627370496.0;  // 2^52
-  const Dual density = GammaDensity(a, x);
-  if (density.v == 0) return {0, 0};  // (Squares of x may be infinite.)
-  Dual y{1 - a, -1}, z{x + 2 - a, -1};
-  Dual p2{1, 0}, q2{x, 0}, p1{x + 1, 0}, q1 = z * Dual{x, 0};
-  Dual result = p1 / q1;
+  const N density = GammaDensity<N>(a, x);
+  if (ValueOf(density) == 0) return 0;  // (Squares of x may be infinite.)
+  N y = Linear<N>(-1, a, 1), z = Linear<N>(-1, a, x + 2);
+  N p2 = 1, q2 = x, p1 = x + 1, q1 = z * N(x);
+  N result = p1 / q1;
   for (int c = 1; c < kMaxTerms; ++c) {
-    y.v += 1;
-    z.v += 2;
-    const Dual yc = y * Dual{static_cast<double>(c), 0};
-    const Dual p = p1 * z - p2 * yc, q = q1 * z - q2 * yc;
+    y = y + N(1);
+    z = z + N(2);
+    const N yc = y * N(c);
+    const N p = p1 * z - p2 * yc, q = q1 * z - q2 * yc;
     p2 = p1, p1 = p, q2 = q1, q1 = q;
-    if (q.v != 0) {
-      const Dual before = result;
+    if (ValueOf(q) != 0) {
+      const N before = result;
       result = p / q;
-      if (Settled(result, before)) break;
+      if (Settled(result, before, eps)) break;
     }
-    if (std::abs(p.v) > kBig)
-      for (Dual* d : {&p1, &p2, &q1, &q2}) *d = *d * Dual{1 / kBig, 0};
+    if (std::abs(ValueOf(p)) > kBig)
+      for (N* n : {&p1, &p2, &q1, &q2}) *n = *n * N(1 / kBig);
   }
   return density * result;
 }
 
-// P(a, x), with its derivative.
-Dual LowerGamma(double a, double x) {
-  if (x == 0) return {0, 0};  // For any a, as in TensorFlow.
-  if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return {kNan, kNan};
-  if (std::isinf(x)) return {std::isinf(a) ? 0.0 : 1.0, 0};
-  if (std::isinf(a)) return {0, 0};
-  if (x > 1 && x > a) return Dual{1, 0} - UpperFraction(a, x);
-  return LowerSeries(a, x);
+// P(a, x).
+template <typename N>
+N LowerGamma(double a, double x, double eps) {
+  if (x == 0) return 0;  // For any a, as in TensorFlow.
+  if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0)
+    return Linear<N>(kNan, kNan, kNan);
+  if (std::isinf(x)) return std::isinf(a) ? 0.0 : 1.0;
+  if (std::isinf(a)) return 0;
+  if (x > 1 && x > a) return N(1) - UpperFraction<N>(a, x, eps);
+  return LowerSeries<N>(a, x, eps);
 }
 
+// `eps`: the precision of the results, here and below.
 // (Clamped to 1, which the series may exceed.)
-double Igamma(double a, double x) {
-  const double p = LowerGamma(a, x).v;
+double Igamma(double a, double x, double eps) {
+  const double p = LowerGamma<double>(a, x, eps);
   return p > 1 ? 1 : p;
 }
-double IgammaGradA(double a, double x) { return LowerGamma(a, x).d; }
+double IgammaGradA(double a, double x, double eps) {
+  return LowerGamma<Dual>(a, x, eps).d;
+}
 // The derivative of a gamma sample with respect to alpha, with P(a, x) fixed.
-double GammaSampleGrad(double a, double x) {
+double GammaSampleGrad(double a, double x, double eps) {
   if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return kNan;
   if (a == 0 || x == 0) return 0;
-  const double density = GammaDensity(a, x).v;
+  const double density = GammaDensity<double>(a, x);
   if (density == 0) return 0;  // No sample has this value.
-  return -LowerGamma(a, x).d * x / density;
+  return -LowerGamma<Dual>(a, x, eps).d * x / density;
 }
-double Igammac(double a, double x) {
+double Igammac(double a, double x, double eps) {
   if (x < 0 || std::isnan(a) || a <= 0) return kNan;
   if (std::isinf(x)) return 0;  // Even if a is infinite, like Igamma.
-  if (x >= 1 && x >= a) return UpperFraction(a, x).v;
-  return 1 - Igamma(a, x);
+  if (x >= 1 && x >= a) return UpperFraction<double>(a, x, eps);
+  return 1 - Igamma(a, x, kEps);  // (It may cancel.)
 }
 
 // ---- Zeta, polygamma --------------------------------------------------------
 
 // Hurwitz's zeta function: the sum of (q + n)^-x, by the Euler-Maclaurin
 // formula.
-double Zeta(double x, double q) {
-  // (2k)! / B2k.
-  constexpr double kA[] = {12.0,
-                           -720.0,
-                           30240.0,
-                           -1209600.0,
-                           47900160.0,
-                           -1.8924375803183791606e9,
-                           7.47242496e10,
-                           -2.950130727918164224e12,
-                           1.1646782814350067249e14,
-                           -4.5979787224074726105e15,
-                           1.8152105401943546773e17,
-                           -7.1661652561756670113e18};
+double Zeta(double x, double q, double eps) {
+  // B2k / (2k)!.
+  constexpr double kB[] = {1 / 12.0,
+                           -1 / 720.0,
+                           1 / 30240.0,
+                           -1 / 1209600.0,
+                           1 / 47900160.0,
+                           -1 / 1.8924375803183791606e9,
+                           1 / 7.47242496e10,
+                           -1 / 2.950130727918164224e12,
+                           1 / 1.1646782814350067249e14,
+                           -1 / 4.5979787224074726105e15,
+                           1 / 1.8152105401943546773e17,
+                           -1 / 7.1661652561756670113e18};
   if (x == 1) return kInf;
   if (std::isnan(x) || std::isnan(q) || x < 1) return kNan;
   if (q <= 0) {
@@ -152,43 +179,49 @@ double Zeta(double x, double q) {
     if (x != std::floor(x)) return kNan;
   }
   if (std::isinf(q) || (std::isinf(x) && q > 1)) return 0;  // Of such terms.
-  double sum = std::pow(q, -x), a = q, b = 0;
+  // (The error of the product is multiplied in the result: by less than 750,
+  // beyond which that is 0 or infinite.)
+  const bool rough = eps > kEps && q > 0 && std::isfinite(x);
+  const auto power = [&](double v) {
+    return rough ? std::exp(-x * std::log(v)) : std::pow(v, -x);
+  };
+  double sum = power(q), a = q, b = 0;
   for (int i = 0; i < 9 || a <= 9; ++i) {
     a += 1;
-    b = std::pow(a, -x);
+    b = power(a);
     sum += b;
     // (Terms decrease while a is positive: after a zero term all are zero.)
-    if ((b == 0 && a > 0) || std::abs(b / sum) < kEps) return sum;
+    if ((b == 0 && a > 0) || std::abs(b) < eps * std::abs(sum)) return sum;
   }
-  const double w = a;
-  sum += b * w / (x - 1);
+  sum += b * a / (x - 1);
   sum -= 0.5 * b;
+  const double inverse = 1 / a;
   double factor = 1, k = 0;
-  for (double c : kA) {
+  for (const double c : kB) {
     factor *= x + k;
-    b /= w;
-    const double t = factor * b / c;
+    b *= inverse;
+    const double t = factor * b * c;
     sum += t;
-    if (std::abs(t / sum) < kEps) break;
+    if (std::abs(t) < eps * std::abs(sum)) break;
     k += 1;
     factor *= x + k;
-    b /= w;
+    b *= inverse;
     k += 1;
   }
   return sum;
 }
 
-double Polygamma(double n, double x) {
+double Polygamma(double n, double x, double eps) {
   if (n < 0 || n != std::floor(n)) return kNan;
   if (n == 0) return simd::Digamma(x);
   const double sign = std::fmod(n, 2) == 0 ? -1 : 1;
-  return sign * std::exp(simd::Lgamma(n + 1)) * Zeta(n + 1, x);
+  return sign * std::exp(simd::Lgamma(n + 1)) * Zeta(n + 1, x, eps);
 }
 
 // ---- The incomplete beta function -------------------------------------------
 
 // The continued fraction of I_x(a, b), by Lentz's method.
-double BetaFraction(double a, double b, double x) {
+double BetaFraction(double a, double b, double x, double eps) {
   constexpr double kTiny = 1e-300;
   const auto nudge = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
   double c = 1, d = 1 / nudge(1 - (a + b) * x / (a + 1)), h = d;
@@ -203,19 +236,20 @@ double BetaFraction(double a, double b, double x) {
     c = nudge(1 + odd / c);
     const double step = d * c;
     h *= step;
-    if (std::abs(step - 1) < kEps) break;
+    if (std::abs(step - 1) < eps) break;
   }
   return h;
 }
 
-double Betainc(double a, double b, double x) {
+double Betainc(double a, double b, double x, double eps) {
   if (!(a > 0) || !(b > 0) || !(x >= 0) || !(x <= 1)) return kNan;
   if (x == 0 || x == 1) return x;
   const double log = simd::Lgamma(a + b) - simd::Lgamma(a) - simd::Lgamma(b) +
                      a * std::log(x) + b * std::log1p(-x);
   const double front = std::exp(log);
-  return x < (a + 1) / (a + b + 2) ? front * BetaFraction(a, b, x) / a
-                                   : 1 - front * BetaFraction(b, a, 1 - x) / b;
+  return x < (a + 1) / (a + b + 2)
+             ? front * BetaFraction(a, b, x, eps) / a
+             : 1 - front * BetaFraction(b, a, 1 - x, eps) / b;
 }
 
 // ---- Bessel functions -------------------------------------------------------
@@ -272,7 +306,13 @@ struct One {
   };
 };
 
-template <double (*F)(double, double)>
+// The precision to compute results of type T with. (A series of a float settles
+// at far less than its rounding, since what is cut off may be many times the
+// last term.)
+template <typename T>
+constexpr double kEpsOf = sizeof(T) == 8 ? kEps : 0x1p-40;
+
+template <double (*F)(double, double, double)>
 struct Two {
   template <typename T>
   struct Of {
@@ -300,8 +340,9 @@ struct Two {
         const T *ra = pa + offsets[0], *rb = pb + offsets[1];
         ParallelFor(plan.inner(), kGrain, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
-            out[at + i] = T(F(static_cast<ComputeType<T>>(ra[i * step_a]),
-                              static_cast<ComputeType<T>>(rb[i * step_b])));
+            out[at + i] =
+                T(F(static_cast<ComputeType<T>>(ra[i * step_a]),
+                    static_cast<ComputeType<T>>(rb[i * step_b]), kEpsOf<T>));
         });
       });
       return OkStatus();
@@ -330,8 +371,8 @@ struct BetaincKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), shape));
     T* out = ctx.output(0).template raw<T>();
     for (int64_t i = 0; i < shape.num_elements(); ++i)
-      out[i] = static_cast<T>(
-          Betainc(in[0][i * step[0]], in[1][i * step[1]], in[2][i * step[2]]));
+      out[i] = static_cast<T>(Betainc(in[0][i * step[0]], in[1][i * step[1]],
+                                      in[2][i * step[2]], kEpsOf<T>));
     return OkStatus();
   }
 };
@@ -422,7 +463,7 @@ OpDefBuilder Binary(const char* name, const char* a, const char* x,
   return b;
 }
 
-template <double (*F)(double, double)>
+template <double (*F)(double, double, double)>
 KernelMaker AllFloats() {
   return CpuStateFor<Two<F>::template Of, float, double, half, bfloat16>("T");
 }

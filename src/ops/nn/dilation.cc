@@ -1,8 +1,11 @@
 // Greyscale dilation of images: the largest sum of image and filter in each
 // window, and its gradients.
-#include <cstring>
+#include "kernels/dnn/dilation.h"
+
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -118,42 +121,62 @@ class Dilation {
   // its elements to the tap with the largest sum (the first on ties).
   static void Image(const dnn::PoolGeometry& s, int64_t n, const T* in,
                     const T* filter, const T* dy, T* out) {
-    const int64_t ow = s.w.out();
-    for (int64_t p = 0; p < s.h.out() * ow; ++p) {
+    const int64_t ow = s.w.out(), pixels = s.h.out() * ow;
+    std::vector<T> best(static_cast<size_t>(s.channels));
+    std::vector<int32_t> at(best.size());
+    // Where the gradient for at[c] goes, less c. Element 0: that of a window
+    // without a greatest sum (of NaN); -1: nowhere.
+    std::vector<int64_t> targets(
+        static_cast<size_t>(s.h.window * s.w.window + 1));
+    for (int64_t p = 0; p < pixels; ++p) {
       const int64_t y = p / ow, x = p % ow;
-      for (int64_t c = 0; c < s.channels; ++c) {
-        T best = LeastSum<T>();
-        // The target if no comparison succeeds (a window of NaN).
-        int64_t iy = std::max<int64_t>(0, s.h.start(y));
-        int64_t ix = std::max<int64_t>(0, s.w.start(x)), tap = 0;
-        for (int64_t ky = s.h.first_tap(y); ky < s.h.last_tap(y); ++ky) {
-          const int64_t at_y = s.h.start(y) + ky * s.h.dilation;
-          for (int64_t kx = s.w.first_tap(x); kx < s.w.last_tap(x); ++kx) {
-            const int64_t at_x = s.w.start(x) + kx * s.w.dilation;
-            const T v = array::WrapAdd<T>(
-                in[At(s, n, at_y, at_x, c)],
-                filter[(ky * s.w.window + kx) * s.channels + c]);
-            if (!(v > best)) continue;
-            best = v;
-            iy = at_y, ix = at_x, tap = ky * s.w.window + kx;
-          }
+      std::fill(best.begin(), best.end(), LeastSum<T>());
+      std::fill(at.begin(), at.end(), 0);
+      const int64_t iy = std::max<int64_t>(0, s.h.start(y));
+      const int64_t ix = std::max<int64_t>(0, s.w.start(x));
+      targets[0] = kPass == DilationPass::kFilter ? 0
+                   : iy < s.h.in && ix < s.w.in   ? At(s, n, iy, ix)
+                                                  : -1;
+      int32_t taken = 0;
+      for (int64_t ky = s.h.first_tap(y); ky < s.h.last_tap(y); ++ky)
+        for (int64_t kx = s.w.first_tap(x); kx < s.w.last_tap(x); ++kx) {
+          const int64_t from = At(s, n, s.h.start(y) + ky * s.h.dilation,
+                                  s.w.start(x) + kx * s.w.dilation);
+          const int64_t tap = (ky * s.w.window + kx) * s.channels;
+          targets[static_cast<size_t>(++taken)] =
+              kPass == DilationPass::kFilter ? tap : from;
+          Raise(in + from, filter + tap, s.channels, taken, best.data(),
+                at.data());
         }
-        const int64_t o = ((n * s.h.out() + y) * ow + x) * s.channels + c;
-        if constexpr (kPass == DilationPass::kForward) {
-          out[o] = best;
-        } else if constexpr (kPass == DilationPass::kFilter) {
-          T& to = out[tap * s.channels + c];
-          to = array::WrapAdd<T>(to, dy[o]);
-        } else if (iy < s.h.in && ix < s.w.in) {
-          T& to = out[At(s, n, iy, ix, c)];
-          to = array::WrapAdd<T>(to, dy[o]);
+      const int64_t o = (n * pixels + p) * s.channels;
+      if constexpr (kPass == DilationPass::kForward) {
+        std::copy(best.begin(), best.end(), out + o);
+      } else {
+        for (int64_t c = 0; c < s.channels; ++c) {
+          const int64_t target =
+              targets[static_cast<size_t>(at[static_cast<size_t>(c)])];
+          if (target < 0) continue;
+          T& to = out[target + c];
+          to = array::WrapAdd<T>(to, dy[o + c]);
         }
       }
     }
   }
-  static int64_t At(const dnn::PoolGeometry& s, int64_t n, int64_t y, int64_t x,
-                    int64_t c) {
-    return ((n * s.h.in + y) * s.w.in + x) * s.channels + c;
+  // As dnn::RaiseFn.
+  static void Raise(const T* x, const T* filter, int64_t n, int32_t tap,
+                    T* best, int32_t* at) {
+    if constexpr (std::is_same_v<T, float>) {
+      static const dnn::RaiseFn raise = dnn::GetRaise();
+      if (n >= 8) return raise(x, filter, n, tap, best, at);
+    }
+    for (int64_t c = 0; c < n; ++c) {
+      const T v = array::WrapAdd<T>(x[c], filter[c]);
+      if (v > best[c]) best[c] = v, at[c] = tap;
+    }
+  }
+  static int64_t At(const dnn::PoolGeometry& s, int64_t n, int64_t y,
+                    int64_t x) {
+    return ((n * s.h.in + y) * s.w.in + x) * s.channels;
   }
 
   WindowAttrs window_;

@@ -11,6 +11,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/binary.h"
+#include "kernels/simd/unary.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/grad_nodes.h"
 
@@ -51,6 +52,18 @@ struct LrnAttrs {
         norm[c] += squares[c + k];
     }
     for (int64_t c = 0; c < depth; ++c) norm[c] = bias + alpha * norm[c];
+  }
+  // norm[c]^-beta in place.
+  void Invert(float* norm, int64_t depth) const {
+    static const simd::UnaryKernel rsqrt =
+        simd::GetUnary(simd::UnaryOp::kRsqrt, DType::kFloat);
+    static const simd::BinaryKernel pow =
+        simd::GetBinary(simd::BinaryOp::kPow, DType::kFloat);
+    const float power = -beta;
+    if (beta == 0.5f)
+      rsqrt.fn(norm, norm, depth);
+    else
+      pow.fn(simd::Operands::kVectorScalar, norm, &power, norm, depth);
   }
   int64_t First(int64_t c) const { return std::max<int64_t>(0, c - radius); }
   int64_t Last(int64_t c, int64_t depth) const {
@@ -94,16 +107,12 @@ struct Lrn : LrnAttrs {
     T* out = ctx.output(0).template raw<T>();
     ParallelFor(x.num_elements() / depth, Grain(depth),
                 [&](int64_t begin, int64_t end) {
-                  static const simd::BinaryKernel pow =
-                      simd::GetBinary(simd::BinaryOp::kPow, DType::kFloat);
                   std::vector<float> norm(static_cast<size_t>(depth));
                   std::vector<float> squares(norm.size());
-                  const float power = -beta;
                   for (int64_t p = begin; p < end; ++p) {
                     const T* px = in + p * depth;
                     Norm(px, depth, squares.data(), norm.data());
-                    pow.fn(simd::Operands::kVectorScalar, norm.data(), &power,
-                           norm.data(), depth);
+                    Invert(norm.data(), depth);
                     for (int64_t c = 0; c < depth; ++c)
                       out[p * depth + c] = T(static_cast<float>(px[c]) *
                                              norm[static_cast<size_t>(c)]);
@@ -144,6 +153,8 @@ struct LrnGrad : LrnAttrs {
     std::vector<float> norm(static_cast<size_t>(depth)), dx(norm.size());
     // (dx serves as memory for the squares before it is summed up.)
     Norm(x, depth, dx.data(), norm.data());
+    std::vector<float> power = norm;
+    Invert(power.data(), depth);
     std::fill(dx.begin(), dx.end(), 0.0f);
     for (int64_t c = 0; c < depth; ++c) {
       const float n = norm[static_cast<size_t>(c)];
@@ -152,7 +163,7 @@ struct LrnGrad : LrnAttrs {
           -2 * alpha * beta * static_cast<float>(y[c]) / n * g;
       for (int64_t j = First(c); j < Last(c, depth); ++j)
         dx[static_cast<size_t>(j)] += through_norm * static_cast<float>(x[j]);
-      dx[static_cast<size_t>(c)] += std::pow(n, -beta) * g;
+      dx[static_cast<size_t>(c)] += power[static_cast<size_t>(c)] * g;
     }
     for (int64_t c = 0; c < depth; ++c) out[c] = T(dx[static_cast<size_t>(c)]);
   }

@@ -335,6 +335,35 @@ TEST(Lrn, MatchesRecordedValues) {
       {0.39079496f, 0.4204482f, 0.38403648f, 0.5679494f}, 1e-6);
 }
 
+// Floats are computed by vectors of channels, doubles one by one.
+TEST(Dilation, OfFloatsMatchesDoubles) {
+  const auto of = [](Shape shape, uint32_t seed, auto like) {
+    using T = decltype(like);
+    Tensor t(DTypeOf<T>(), shape);
+    for (T& v : t.flat<T>())  // (Exact, with many ties.)
+      v = static_cast<T>((seed = seed * 1664525 + 1013904223) >> 30);
+    return t;
+  };
+  const AttrMap attrs{{"strides", AttrValue::Ints{1, 2, 1, 1}},
+                      {"rates", AttrValue::Ints{1, 1, 2, 1}},
+                      {"padding", "SAME"}};
+  for (const int64_t channels : {3, 8, 19}) {
+    const Shape in({2, 5, 6, channels}), filter({2, 3, channels}),
+        out({2, 3, 6, channels});
+    const auto run = [&](const char* op, auto like) {
+      std::vector<Tensor> args{of(in, 1, like), of(filter, 2, like)};
+      if (std::string(op) != "Dilation2D") args.push_back(of(out, 3, like));
+      const auto y = RunOp(op, args, attrs);
+      EXPECT_TRUE(y.ok()) << y.status();
+      const auto flat = y->template flat<decltype(like)>();
+      return std::vector<double>(flat.begin(), flat.end());
+    };
+    for (const char* op :
+         {"Dilation2D", "Dilation2DBackpropInput", "Dilation2DBackpropFilter"})
+      EXPECT_EQ(run(op, 0.0f), run(op, 0.0)) << op << ", " << channels;
+  }
+}
+
 // TensorFlow's values. Their sums of probabilities are floats.
 TEST(CtcLoss, OfDoublesRoundsAsTensorFlowDoes) {
   const Tensor inputs = Tensor::Of<double>(

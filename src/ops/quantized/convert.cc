@@ -1,14 +1,15 @@
 // Conversion between floats and quantised numbers, with one range or one per
 // slice along an axis.
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/simd/cast.h"
+#include "kernels/simd/quantize.h"
 #include "ops/quantized/range_arithmetic.h"
 
 namespace sluice {
@@ -147,8 +148,7 @@ class QuantizeKernel {
     const Shape ranges = o_.axis < 0 ? Shape() : Shape({s.count});
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DType::kFloat, ranges));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, DType::kFloat, ranges));
-    const bool bytes = o_.limits.bits == 8 && o_.half_to_even && s.count == 1;
-    std::vector<int32_t> to(bytes ? 0 : static_cast<size_t>(in.num_elements()));
+    std::vector<simd::Quantization> arithmetic;
     for (int64_t k = 0; k < s.count; ++k) {
       Range r{min.raw<float>()[k], max.raw<float>()[k]};
       if (r.max < r.min)
@@ -163,19 +163,12 @@ class QuantizeKernel {
         r = {static_cast<float>(o_.lowest()) / scale,
              static_cast<float>(o_.limits.high) / scale};
       }
-      if (bytes) {
-        ToBytes(r, scale, in.raw<float>(), in.num_elements(),
-                static_cast<uint8_t*>(ctx.output(0).raw()));
-      } else {
-        ForSlice(s, k, [&](int64_t begin, int64_t end) {
-          Convert(r, scale, in.raw<float>() + begin, end - begin,
-                  to.data() + begin);
-        });
-      }
+      arithmetic.push_back(Arithmetic(r, scale));
       ctx.output(1).raw<float>()[k] = r.min;
       ctx.output(2).raw<float>()[k] = r.max;
     }
-    if (!bytes) quantized::Narrow(to.data(), &ctx.output(0));
+    QuantizeSlices(s, arithmetic, in.raw<float>(), DTypeSize(t),
+                   static_cast<char*>(ctx.output(0).raw()));
     return OkStatus();
   }
 
@@ -198,46 +191,66 @@ class QuantizeKernel {
                     high * r.max > 0 ? high / r.max : kAny);
   }
 
-  void Convert(Range r, float scale, const float* in, int64_t n,
-               int32_t* out) const {
-    if (o_.mode == QuantizeMode::kMinFirst) {
-      const quantized::Quantizer q(r, o_.limits);
-      std::transform(in, in + n, out, q);
-      return;
-    }
-    const float wide = static_cast<float>((static_cast<double>(o_.limits.high) -
-                                           static_cast<double>(o_.limits.low)) /
-                                          static_cast<double>(r.max - r.min));
-    const float half = o_.half_range();
-    for (int64_t i = 0; i < n; ++i) {
-      const float v = std::max(std::min(in[i], r.max), r.min);
-      float q;
-      if (o_.mode == QuantizeMode::kScaled) {
-        q = o_.half_to_even ? std::nearbyint(v * scale) : std::round(v * scale);
-      } else {
-        q = half > 0 ? std::round((v - r.min) * wide - half)
-                     : std::floor((v - r.min) * wide + 0.5f);
+  // Pieces of a few elements are gathered first, from a part of the tensor that
+  // stays in the cache while all slices are.
+  static void QuantizeSlices(const Slices& s,
+                             const std::vector<simd::Quantization>& q,
+                             const float* in, size_t bytes, char* out) {
+    const bool gathers = s.outer > 1 && s.inner < 64;
+    const int64_t most =
+        gathers ? std::max<int64_t>(1, 256 / std::max<int64_t>(1, s.inner))
+                : s.outer;
+    std::vector<float> floats;
+    std::vector<char> quantized;
+    for (int64_t first = 0; first < s.outer; first += most) {
+      const Slices part{std::min(most, s.outer - first), s.count, s.inner};
+      const int64_t begins = first * s.count * s.inner;
+      for (int64_t k = 0; k < s.count; ++k) {
+        const simd::Quantization& to = q[static_cast<size_t>(k)];
+        if (!gathers) {
+          ForSlice(part, k, [&](int64_t begin, int64_t end) {
+            simd::Quantize(to, in + begin, end - begin, bytes,
+                           out + static_cast<size_t>(begin) * bytes);
+          });
+          continue;
+        }
+        floats.clear();
+        ForSlice(part, k, [&](int64_t begin, int64_t end) {
+          floats.insert(floats.end(), in + begins + begin, in + begins + end);
+        });
+        quantized.resize(floats.size() * bytes);
+        simd::Quantize(to, floats.data(), static_cast<int64_t>(floats.size()),
+                       bytes, quantized.data());
+        const char* from = quantized.data();
+        ForSlice(part, k, [&](int64_t begin, int64_t end) {
+          const size_t size = static_cast<size_t>(end - begin) * bytes;
+          std::memcpy(out + static_cast<size_t>(begins + begin) * bytes, from,
+                      size);
+          from += size;
+        });
       }
-      // (The highest int32 rounds up as a float: it wraps, as in the
-      // processor's conversion.)
-      out[i] = q >= 2147483648.0f || !(q >= -2147483648.0f)
-                   ? std::numeric_limits<int32_t>::min()
-                   : static_cast<int32_t>(q);
     }
   }
 
-  // Convert for bytes and ties to even, in a form that compilers vectorise:
-  // adding 1.5 * 2^23 leaves no bits for a fraction, so that the processor
-  // rounds.
-  static void ToBytes(Range r, float scale, const float* in, int64_t n,
-                      uint8_t* out) {
-    constexpr float kNoFraction = 12582912.0f;
-    for (int64_t i = 0; i < n; ++i) {
-      const float x = in[i] == in[i] ? in[i] : 0.0f;  // NaN is zero.
-      const float v = std::max(std::min(x, r.max), r.min);
-      out[i] =
-          static_cast<uint8_t>(std::bit_cast<int32_t>(v * scale + kNoFraction));
+  simd::Quantization Arithmetic(Range r, float scale) const {
+    using Rounding = simd::Quantization::Rounding;
+    if (o_.mode == QuantizeMode::kMinFirst)
+      return quantized::Quantizer(r, o_.limits).arithmetic();
+    simd::Quantization q{.min = r.min, .max = r.max};
+    if (o_.mode == QuantizeMode::kScaled) {
+      q.scale = scale;
+      if (o_.half_to_even) q.rounding = Rounding::kHalfToEven;
+      return q;
     }
+    q.base = r.min;
+    q.scale = static_cast<float>((static_cast<double>(o_.limits.high) -
+                                  static_cast<double>(o_.limits.low)) /
+                                 static_cast<double>(r.max - r.min));
+    q.shift = o_.half_range();
+    if (q.shift > 0) return q;
+    q.shift = -0.5f;
+    q.rounding = Rounding::kDown;
+    return q;
   }
 
   QuantizeOptions o_;

@@ -10,6 +10,7 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "kernels/simd/quantize.h"
 #include "kernels/simd/unary.h"
 #include "ops/common/grad_nodes.h"
 
@@ -98,6 +99,13 @@ struct FakeQuantizer {
       return;
     }
     const Nudged r = Nudge(min, max);
+    if (step == 1) {
+      double below = 0, above = 0;
+      simd::ClampGradient(r.min, r.max, dy, in, n, dx, &below, &above);
+      if (d_min != nullptr) *d_min += static_cast<float>(below);
+      if (d_max != nullptr) *d_max += static_cast<float>(above);
+      return;
+    }
     for (int64_t i = 0; i < n; ++i) {
       const float v = in[i * step], g = dy[i * step];
       dx[i * step] = v >= r.min && v <= r.max ? g : 0.0f;

@@ -12,6 +12,7 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "kernels/simd/quantize.h"
 
 namespace sluice::quantized {
 
@@ -63,6 +64,10 @@ class Quantizer {
  public:
   Quantizer(Range r, const TypeLimits& l);
   int32_t operator()(float v) const;
+  // The same for simd::Quantize.
+  simd::Quantization arithmetic() const {
+    return {.scale = scale_, .offset = offset_, .low = low_, .high = high_};
+  }
 
  private:
   float scale_, offset_, low_, high_;

@@ -10,6 +10,7 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "tensor/compute_type.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,12 @@ namespace {
 // ---- AsString ---------------------------------------------------------------
 
 class AsStringKernel {
+  static constexpr int64_t kMaxDigits = 4096;
+  template <typename T>
+  static constexpr bool IsReal =
+      std::is_same_v<T, half> || std::is_same_v<T, bfloat16> ||
+      std::is_floating_point_v<T>;
+
  public:
   static Result<std::shared_ptr<AsStringKernel>> Make(const Node& n) {
     auto k = std::make_shared<AsStringKernel>();
@@ -42,13 +49,16 @@ class AsStringKernel {
       return InvalidArgument(
           "scientific, shortest, precision: expected none of them for ",
           DTypeName(t), ", got one");
-    constexpr int64_t kMax = 4096;
-    if (precision > kMax || width > kMax)
-      return InvalidArgument("precision, width: expected at most ", kMax,
+    if (precision > kMaxDigits || width > kMaxDigits)
+      return InvalidArgument("precision, width: expected at most ", kMaxDigits,
                              ", got ", precision, " and ", width);
     k->width_ = static_cast<size_t>(std::max<int64_t>(width, 0));
     k->left_ = fill == "-";
-    k->plain_ = !fraction && fill.empty() && width < 0;
+    k->plain_ = fill.empty() && width < 0;
+    k->digits_ = precision >= 0 ? static_cast<int>(precision) : 6;
+    k->chars_ = shortest     ? std::chars_format::general
+                : scientific ? std::chars_format::scientific
+                             : std::chars_format::fixed;
     std::string flags = "%" + fill;
     if (width >= 0) absl::StrAppend(&flags, width);
     if (precision >= 0) absl::StrAppend(&flags, ".", precision);
@@ -118,6 +128,18 @@ class AsStringKernel {
           continue;
         }
       }
+      if constexpr (IsReal<T>) {
+        if (plain_) {
+          // (Also those of the greatest double, with the most digits allowed.)
+          char digits[320 + kMaxDigits];
+          const auto v = static_cast<ComputeType<T>>(x.raw<T>()[i]);
+          out[i].assign(digits,
+                        std::to_chars(std::begin(digits), std::end(digits),
+                                      double{v}, chars_, digits_)
+                            .ptr);
+          continue;
+        }
+      }
       out[i] = Text(x.raw<T>()[i]);
     }
     return OkStatus();
@@ -155,9 +177,11 @@ class AsStringKernel {
 
   DType type_ = DType::kInvalid;
   std::string format_;  // For printf; built from checked parts.
-  bool plain_ = false;  // It adds nothing to the digits of an integer.
-  size_t width_ = 0;    // For strings: the minimum width in bytes,
-  bool left_ = false;   // and whether they are left-aligned.
+  bool plain_ = false;  // It adds nothing to the digits of a number...
+  int digits_ = 6;      // ...of this precision and form, if it is a float.
+  std::chars_format chars_ = std::chars_format::fixed;
+  size_t width_ = 0;   // For strings: the minimum width in bytes,
+  bool left_ = false;  // and whether they are left-aligned.
 };
 
 SLUICE_OP(AsString)

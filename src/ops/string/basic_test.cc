@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <vector>
 
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
@@ -52,6 +57,38 @@ TEST(AsString, FormatsNumbersAsPrintfDoes) {
   EXPECT_THAT(*TextOf(Tensor::Vector<complex64>({{1, 2}}),
                       {{"precision", 2}, {"width", 7}}),
               ElementsAre("(   1.00,   2.00)"));
+}
+
+TEST(AsString, FormatsAnyDoubleAsPrintfDoes) {
+  std::mt19937_64 rng(7);
+  std::vector<double> v = {1e-320,
+                           -std::nan(""),
+                           INFINITY,
+                           -INFINITY,
+                           std::numeric_limits<double>::max(),
+                           0.5,
+                           2.5};
+  for (int i = 0; i < 500; ++i) v.push_back(std::bit_cast<double>(rng()));
+  for (int i = 0; i < 500; ++i)
+    v.push_back(static_cast<double>(rng() % 20000) / 16 - 600);
+  const Tensor t = Tensor::Of<double>(Shape({static_cast<int64_t>(v.size())}),
+                                      std::span<const double>(v));
+  for (const int precision : {-1, 0, 3, 17, 4096})
+    for (const char* form : {"", "scientific", "shortest"}) {
+      AttrMap attrs{{"precision", int64_t{precision}}};
+      if (*form != 0) attrs[form] = true;
+      const auto text = TextOf(t, attrs);
+      ASSERT_TRUE(text.ok()) << text.status();
+      const char* format = *form == 0                       ? "%.*f"
+                           : *form == 's' && form[1] == 'c' ? "%.*e"
+                                                            : "%.*g";
+      for (size_t i = 0; i < v.size(); ++i) {
+        char want[4500];
+        std::snprintf(want, sizeof(want), format, precision < 0 ? 6 : precision,
+                      v[i]);
+        ASSERT_EQ((*text)[i], want);
+      }
+    }
 }
 
 TEST(AsString, RejectsInvalidFormats) {
