@@ -81,9 +81,7 @@ TEST_F(SourceLinesTest, ShapeErrorsNameTheLinesOfBothInputs) {
   const Output a = ops::Relu(Placeholder<float>({3, 4}));
   const Output b = Placeholder<float>({5, 6}, "b");
   ops::MatMul(a, b);
-  const auto at = [](int after) {
-    return Here(line + after, "lines_test.cc");
-  };
+  const auto at = [](int after) { return Here(line + after, "lines_test.cc"); };
   EXPECT_THAT(
       std::string(graph_.status().message()),
       AllOf(StartsWith("matrices: expected inner dimensions that agree, got "

@@ -60,7 +60,8 @@ class ArrayUses {
   std::unordered_map<const Node*, Uses> uses_;  // By array.
 };
 
-// A sum of products to compute after the loop: a^T * b, or, of columns, a * b^T.
+// A sum of products to compute after the loop: a^T * b, or, of columns, a *
+// b^T.
 struct LoopProduct {
   Output a, b;  // The factors: matrices in the loop's body.
   bool columns = false;

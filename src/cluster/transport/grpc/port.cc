@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "cluster/transport/host_id.h"
 
 namespace sluice {
@@ -71,9 +70,6 @@ class GrpcPort::Waiting final : public GrpcEvent {
 };
 
 Status GrpcPort::Open(const GrpcPortOptions& options) {
-  // (gRPC's locks are Abseil's, which in Debian's build search for deadlocks
-  // whenever one is taken.)
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   if (options.listen.empty()) {
     queue_ = std::make_unique<grpc::CompletionQueue>();
     return OkStatus();
