@@ -238,7 +238,7 @@ std::string BuilderFunction(const OpDef& op) {
 
 std::string Header(const std::vector<const OpDef*>& ops) {
   std::string out =
-      "// Typed builders of all ops. Generated from the op registry by "
+      "// Typed builders of ops. Generated from the op registry by "
       "gen_ops:\n"
       "// do not edit.\n"
       "//\n"
@@ -262,6 +262,7 @@ std::string Header(const std::vector<const OpDef*>& ops) {
       "struct NameAttrs {\n  std::string name = {};\n};\n";
   for (const OpDef* op : ops) {
     if (op->role == OpRole::kConst) continue;  // sluice::Constant.
+    if (op->name[0] == '_') continue;  // Built by the library alone.
     out += "\n" + BuilderFunction(*op);
   }
   return out +

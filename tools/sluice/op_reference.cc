@@ -45,9 +45,10 @@ std::string GradientText(const OpDef& op) {
                                    : "none (" + op.no_grad_reason + ")";
 }
 
-Result<std::string> OpSection(const OpDef& op) {
-  std::string out =
-      absl::StrCat("## ", op.name, "\n\n", op.doc, "\n\n```c++\n");
+// How C++ calls the builder of an op; "" if it has none.
+std::string CallOf(const OpDef& op) {
+  if (op.role == OpRole::kConst) return "Constant(value)";  // graph/builder.h
+  if (op.name[0] == '_') return "";  // Built by the library alone.
   const OpSignature b = SignatureOf(op);
   std::vector<std::string> args = b.inputs;
   for (const OpSignature::Field& f : b.required) args.push_back(f.id);
@@ -56,12 +57,13 @@ Result<std::string> OpSection(const OpDef& op) {
     for (const OpSignature::Field& f : b.optional) fields.push_back("." + f.id);
     args.push_back("{" + absl::StrJoin(fields, ", ") + "}");
   }
-  // (Const has no builder among the ops: graph/builder.h.)
-  const std::string call =
-      op.role == OpRole::kConst
-          ? "Constant(value)"
-          : absl::StrCat("ops::", op.name, "(", absl::StrJoin(args, ", "), ")");
-  absl::StrAppend(&out, call, "\n```\n\n");
+  return absl::StrCat("ops::", op.name, "(", absl::StrJoin(args, ", "), ")");
+}
+
+Result<std::string> OpSection(const OpDef& op) {
+  std::string out = absl::StrCat("## ", op.name, "\n\n", op.doc, "\n\n");
+  if (const std::string call = CallOf(op); !call.empty())
+    absl::StrAppend(&out, "```c++\n", call, "\n```\n\n");
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> examples,
                           ExamplesOf(op.name));
   if (!examples.empty())
