@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/call_hook.h"
 #include "graph/control_flow.h"
 #include "graph/device_name.h"
 #include "graph/device_scope.h"
@@ -383,6 +384,11 @@ void SetNamePrefix(const std::string& prefix) { Current().prefix = prefix; }
 
 namespace {
 
+CallHook& TheCallHook() {
+  static CallHook hook = nullptr;
+  return hook;
+}
+
 // Null if it failed: the graph has the error.
 Node* TryBuildNode(const std::string& op, std::vector<Output> inputs,
                    AttrMap attrs, const std::string& name, SourceLoc loc) {
@@ -477,10 +483,17 @@ Node* TryBuildNode(const std::string& op, std::vector<Output> inputs,
           InvalidArgument(d.message(), "; ", (*node)->Describe()));
       return nullptr;
     }
+  if ((*node)->op().role == OpRole::kFunctional && TheCallHook() != nullptr)
+    if (const Status done = TheCallHook()(*node); !done.ok()) {
+      s.graph->RecordError(done);
+      return nullptr;
+    }
   return *node;
 }
 
 }  // namespace
+
+void SetCallHook(CallHook hook) { TheCallHook() = hook; }
 
 Node* BuildNode(const std::string& op, std::vector<Output> inputs,
                 AttrMap attrs, const std::string& name, SourceLoc loc) {

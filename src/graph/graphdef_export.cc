@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/call_hook.h"
 #include "graph/graph.h"
 #include "graph/graphdef_messages.h"
 
@@ -75,10 +76,16 @@ Result<std::string> ExportGraphDef(const Graph& g, bool text) {
     SLUICE_RETURN_IF_ERROR(NodeToProto(*node, n));
     SLUICE_RETURN_IF_ERROR(InputsToProto(*node, n));
   }
-  for (const auto& [name, bytes] : g.functions())
-    if (!def.mutable_library()->add_function()->ParseFromString(bytes))
+  for (const auto& [name, bytes] : g.functions()) {
+    proto::FunctionDef* const f = def.mutable_library()->add_function();
+    if (!f->ParseFromString(bytes))
       return Internal("export: function '", name,
                       "': expected a serialised FunctionDef");
+    // (Its calls are inlined, and no other program knows the op.)
+    if (std::any_of(f->node_def().begin(), f->node_def().end(),
+                    [](const auto& n) { return n.op() == kGradientOutsideOp; }))
+      def.mutable_library()->mutable_function()->RemoveLast();
+  }
   for (const auto& [name, gradient] : g.function_gradients()) {
     proto::GradientDef* d = def.mutable_library()->add_gradient();
     d->set_function_name(name);

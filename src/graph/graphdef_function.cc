@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "graph/attr_kind.h"
+#include "graph/call_hook.h"
 #include "graph/graphdef_messages.h"
 
 namespace sluice {
@@ -215,7 +216,8 @@ class BodyBuilder {
       return Status(s.code(), absl::StrCat(s.message(), "; node '", n->name(),
                                            "' (", n->op(), ")"));
     };
-    if (IsInternalOp(n->op(), body_.graph->function_library()))
+    if (n->op() != kGradientOutsideOp &&
+        IsInternalOp(n->op(), body_.graph->function_library()))
       return fail(
           InvalidArgument("op: expected one that graphs may contain, got "
                           "an internal one"));

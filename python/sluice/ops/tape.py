@@ -111,7 +111,9 @@ class GradientTape:
             self._stop()
         self._used = True
         recorded = self._recorded()
-        within = {t.name for op in recorded for t in op.outputs}
+        # (Arguments of a function's body stand for values from before.)
+        within = {t.name for op in recorded for t in op.outputs
+                  if op.type != "_Arg"}
         flat = nest.flatten(sources)
         # Sources that are not watched have no gradients, and operations that
         # are not recorded propagate none.

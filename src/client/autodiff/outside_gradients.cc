@@ -7,6 +7,7 @@
 #include "client/autodiff/backprop_paths.h"
 #include "client/autodiff/function_gradients.h"
 #include "client/autodiff/gradient_values.h"
+#include "client/autodiff/outside_part.h"
 #include "client/body_captures.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
@@ -23,26 +24,38 @@ std::vector<Output> OutsidesOf(const BodyCaptures& body) {
   return outsides;
 }
 
-// Which of some values of `g` gradients reach from some of the xs; those and
-// the stops are of `g` or of the graphs around it.
-Result<std::vector<bool>> FindReached(Graph* g,
-                                      const std::vector<Output>& values,
-                                      const std::vector<Output>& xs,
-                                      const std::vector<Output>& stops) {
-  std::vector<bool> reached(values.size());
-  if (values.empty() || xs.empty()) return reached;
+// Which of some values gradients reach from some of the xs, and from which xs.
+struct Reached {
+  std::vector<bool> values, xs;
+};
+
+// `values` are of `g`; xs and stops of it or of the graphs around it.
+Result<Reached> FindReached(Graph* g, const std::vector<Output>& values,
+                            const std::vector<Output>& xs,
+                            const std::vector<Output>& stops) {
+  Reached found{std::vector<bool>(values.size()), std::vector<bool>(xs.size())};
+  if (values.empty() || xs.empty()) return found;
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(g));
-  std::vector<Output> sources, stops_here, far;
-  for (const Output& x : xs) (x.graph() == g ? sources : far).push_back(x);
+  // The ends of the paths in g: its own xs, then the arguments that stand for
+  // `captured`, those outer values that gradients reach from the others.
+  std::vector<Output> ends, outer_xs, captured;
+  for (const Output& x : xs) (x.graph() == g ? ends : outer_xs).push_back(x);
+  const size_t own = ends.size();
+  const BodyCaptures* const body = BodyCaptures::Of(g);
+  if (body != nullptr) {
+    const std::vector<Output> all = OutsidesOf(*body);
+    SLUICE_ASSIGN_OR_RETURN(const Reached around,
+                            FindReached(body->outside(), all, outer_xs, stops));
+    for (size_t i = 0; i < all.size(); ++i)
+      if (around.values[i]) {
+        ends.push_back(body->values()[i].inside);
+        captured.push_back(all[i]);
+      }
+  }
+  std::vector<Output> stops_here;
   for (const Output& s : stops)
     if (s.graph() == g) stops_here.push_back(s);
-  if (const BodyCaptures* const body = BodyCaptures::Of(g); body != nullptr) {
-    const std::vector<Output> all = OutsidesOf(*body);
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> around,
-                            FindReached(body->outside(), all, far, stops));
-    for (size_t i = 0; i < all.size(); ++i)
-      if (around[i]) sources.push_back(body->values()[i].inside);
-  }
+  std::vector<bool> used(ends.size());
   // (Paths are those to values of one loop.)
   std::map<WhileContext*, std::vector<size_t>> of_loop;
   for (size_t i = 0; i < values.size(); ++i)
@@ -50,11 +63,27 @@ Result<std::vector<bool>> FindReached(Graph* g,
   for (const auto& [loop, some] : of_loop) {
     std::vector<Output> ys;
     for (const size_t i : some) ys.push_back(values[i]);
-    GradientPaths paths(g, ys, sources, stops_here);
+    GradientPaths paths(g, ys, ends, stops_here);
     SLUICE_RETURN_IF_ERROR(paths.Find());
-    for (const size_t i : some) reached[i] = paths.Between(values[i].node);
+    for (const size_t i : some) found.values[i] = paths.Between(values[i].node);
+    for (size_t k = 0; k < ends.size(); ++k)
+      used[k] = used[k] || paths.Between(ends[k].node);
   }
-  return reached;
+  std::vector<Output> on_the_way;
+  for (size_t k = own; k < ends.size(); ++k)
+    if (used[k]) on_the_way.push_back(captured[k - own]);
+  std::vector<bool> outer_used(outer_xs.size());
+  if (!on_the_way.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(
+        Reached around,
+        FindReached(body->outside(), on_the_way, outer_xs, stops));
+    outer_used = std::move(around.xs);
+  }
+  size_t next_own = 0, next_outer = 0;
+  for (size_t i = 0; i < xs.size(); ++i)
+    found.xs[i] =
+        xs[i].graph() == g ? used[next_own++] : outer_used[next_outer++];
+  return found;
 }
 
 }  // namespace
@@ -84,7 +113,9 @@ bool MayGoOutside(const std::vector<GradTarget>& xs,
   return std::any_of(xs.begin(), xs.end(),
                      [&](const GradTarget& x) { return is_outer(x.output); }) ||
          std::any_of(options.stop_gradients.begin(),
-                     options.stop_gradients.end(), is_outer);
+                     options.stop_gradients.end(), is_outer) ||
+         std::any_of(g.nodes().begin(), g.nodes().end(),
+                     [](const auto& n) { return IsOutsidePart(*n); });
 }
 
 namespace {
@@ -119,24 +150,36 @@ class FromBody {
   }
 
  private:
+  // Where gradients within the body end that concern more than its own xs, and
+  // what they are there.
+  struct Leaf {
+    Output at;
+    Gradient gradient;
+  };
+
   bool IsHere(const Output& o) const { return o.graph() == graph_; }
 
-  // The gradients within the body: of its own xs, and of the captured values
-  // that are, or depend on, others.
+  // The gradients within the body: of its own xs, of the captured values that
+  // are, or depend on, others, and of earlier gradients with a part outside.
   Status Within() {
-    std::vector<Output> outer;
-    for (const Output& x : xs_)
-      if (!IsHere(x)) outer.push_back(x);
     std::vector<Output> leaves;
     const std::vector<Output> all = OutsidesOf(body_);
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> reached,
-                            FindReached(body_.outside(), all, outer, stops_));
+    SLUICE_ASSIGN_OR_RETURN(
+        const Reached reached,
+        FindReached(body_.outside(), all, OuterXs(), stops_));
     for (size_t i = 0; i < all.size(); ++i)
-      if (reached[i]) leaves.push_back(body_.values()[i].inside);
+      if (reached.values[i]) leaves.push_back(body_.values()[i].inside);
     GradientOptions options = options_;
     options.unconnected = Unconnected::kNone;
     std::erase_if(options.stop_gradients,
                   [this](const Output& s) { return !IsHere(s); });
+    const std::vector<Output> stops = options.stop_gradients;
+    for (const auto& n : graph_->nodes())
+      for (int i = 0; IsOutsidePart(*n) && i < n->num_outputs(); ++i) {
+        const Output part(n.get(), i);
+        options.stop_gradients.push_back(part);
+        if (!Contains(stops, part)) leaves.push_back(part);
+      }
     std::vector<GradTarget> targets;
     for (const Output& x : xs_)
       if (IsHere(x)) targets.emplace_back(x);
@@ -150,22 +193,8 @@ class FromBody {
     for (size_t i = 0, k = 0; i < xs_.size(); ++i)
       if (IsHere(xs_[i])) grads_[i] = grads[k++];
     for (size_t i = 0; i < leaves.size(); ++i)
-      if (grads[own + i]) {
-        leaves_.push_back(leaves[i]);
-        leaf_grads_.push_back(grads[own + i]);
-      }
+      if (grads[own + i]) leaves_.push_back({leaves[i], grads[own + i]});
     return OkStatus();
-  }
-
-  // The outer value of an argument of the body, as far out as it is captured.
-  Output Source(Output o) const {
-    for (const BodyCaptures* b = &body_; b != nullptr;
-         b = BodyCaptures::Of(o.graph())) {
-      const Output outside = b->Outside(o);
-      if (!outside.valid()) break;
-      o = outside;
-    }
-    return o;
   }
 
   std::vector<Output> OuterXs() const {
@@ -175,48 +204,93 @@ class FromBody {
     return outer;
   }
 
-  // The x that an argument stands for, itself or by an identity of it, as that
-  // of a variable's reference is; otherwise another value.
-  Output XOf(const Output& leaf, const std::vector<Output>& outer) const {
-    Output o = Source(leaf);
-    while (!Contains(outer, o) && o.node->kind() == OpKind::kIdentity)
-      o = Source(o.node->input(0));
+  // The outer value that an argument stands for, as far out as it is captured.
+  static Output Source(Output o) {
+    while (const BodyCaptures* const body = BodyCaptures::Of(o.graph())) {
+      const Output outside = body->Outside(o);
+      if (!outside.valid()) break;
+      o = outside;
+    }
     return o;
   }
 
-  // The outer value of a leaf that is no x, or that depends on others of these;
-  // null if there is none.
-  Result<Output> OtherThanXs(const std::vector<Output>& outer) const {
-    for (const Output& leaf : leaves_) {
-      const Output x = XOf(leaf, outer);
-      if (!Contains(outer, x)) return Source(leaf);
-      std::vector<Output> others;
-      for (const Output& o : outer)
-        if (!o.SameAs(x)) others.push_back(o);
-      SLUICE_ASSIGN_OR_RETURN(
-          const std::vector<bool> reached,
-          FindReached(body_.outside(), {body_.Outside(leaf)}, others, stops_));
-      if (reached[0]) return Source(leaf);
-    }
-    return Output();
+  // The x that a leaf is, itself or by an identity of it, as that of a
+  // variable's reference; null if it is another value, or an x that depends on
+  // others of these.
+  Result<Output> XOf(const Output& leaf) const {
+    const std::vector<Output> outer = OuterXs();
+    Output x = Source(leaf);
+    while (!Contains(outer, x) && x.node->kind() == OpKind::kIdentity)
+      x = Source(x.node->input(0));
+    if (!Contains(outer, x)) return Output();
+    if (x.node->num_inputs() == 0) return x;  // (As most variables.)
+    std::vector<Output> others;
+    for (const Output& o : outer)
+      if (!o.SameAs(x)) others.push_back(o);
+    SLUICE_ASSIGN_OR_RETURN(
+        const Reached reached,
+        FindReached(body_.outside(), {body_.Outside(leaf)}, others, stops_));
+    return reached.values[0] ? Output() : x;
   }
 
   // Adds what the leaves contribute to the xs.
   Status Beyond() {
-    if (leaves_.empty()) return OkStatus();
-    const std::vector<Output> outer = OuterXs();
-    SLUICE_ASSIGN_OR_RETURN(const Output other, OtherThanXs(outer));
-    if (other.valid())
-      return Unimplemented(
-          "gradient in the body of a function: expected no captured value "
-          "that depends on an outer x otherwise than by being it, got '",
-          other.name(),
-          "'; hint: compute it in the body, or pass it and x as arguments; ",
-          other.node->Describe());
-    for (size_t i = 0; i < xs_.size(); ++i)
-      for (size_t k = 0; k < leaves_.size() && !IsHere(xs_[i]); ++k)
-        if (XOf(leaves_[k], outer).SameAs(Source(xs_[i])))
-          grads_[i] = SumGradients({grads_[i], leaf_grads_[k]}, leaves_[k]);
+    std::vector<Leaf> beyond;
+    for (const Leaf& leaf : leaves_) {
+      SLUICE_ASSIGN_OR_RETURN(const Output x, XOf(leaf.at));
+      if (!x.valid()) beyond.push_back(leaf);
+      for (size_t i = 0; i < xs_.size() && x.valid(); ++i)
+        if (!IsHere(xs_[i]) && Source(xs_[i]).SameAs(x))
+          grads_[i] = SumGradients({grads_[i], leaf.gradient}, leaf.at);
+    }
+    // (An earlier gradient depends on what it was made of.)
+    std::vector<Output> values;
+    for (const Leaf& leaf : beyond)
+      if (IsOutsidePart(*leaf.at.node))
+        values.insert(values.end(), leaf.at.node->inputs().begin(),
+                      leaf.at.node->inputs().end());
+      else
+        values.push_back(leaf.at);
+    SLUICE_ASSIGN_OR_RETURN(const Reached reached,
+                            FindReached(graph_, values, xs_, stops_));
+    OutsidePart part;
+    std::vector<size_t> of_x;
+    for (size_t i = 0; i < xs_.size(); ++i) {
+      if (!reached.xs[i]) continue;
+      of_x.push_back(i);
+      part.xs.push_back(Operand(xs_[i]).Get());
+    }
+    if (of_x.empty()) return OkStatus();
+    for (const Leaf& leaf : beyond) {
+      part.ys.push_back(leaf.at);
+      SLUICE_ASSIGN_OR_RETURN(part.dys.emplace_back(),
+                              Built(Densify(leaf.gradient, leaf.at)));
+    }
+    std::vector<Output> stops;
+    for (const Output& o : stops_)
+      if (!IsHere(o)) stops.push_back(o);
+    if (std::any_of(beyond.begin(), beyond.end(), [](const Leaf& leaf) {
+          return IsOutsidePart(*leaf.at.node);
+        })) {
+      // Earlier gradients lead back into the body, where gradients stop at the
+      // arguments that are its own, too.
+      for (const Output& o : stops_)
+        if (IsHere(o)) stops.push_back(o);
+      for (const auto& n : graph_->nodes())
+        if (const Output arg(n.get());
+            n->op().role == OpRole::kArg && !body_.Outside(arg).valid())
+          stops.push_back(arg);
+    }
+    for (const Output& s : stops) part.stops.push_back(Operand(s).Get());
+    for (const size_t i : of_x) part.is_outer.push_back(!IsHere(xs_[i]));
+    for (const Output& s : stops) part.is_outer.push_back(!IsHere(s));
+    Node* const node = BuildOutsidePart(part);
+    if (node == nullptr) return Built(Output()).status();
+    for (size_t k = 0; k < of_x.size(); ++k) {
+      Gradient& grad = grads_[of_x[k]];
+      grad =
+          SumGradients({grad, Output(node, static_cast<int>(k))}, part.xs[k]);
+    }
     return OkStatus();
   }
 
@@ -226,9 +300,7 @@ class FromBody {
   const GradientOptions& options_;
   std::vector<Output> xs_, stops_;
   std::vector<Gradient> grads_;  // Of the xs, as far as they are known.
-  // Where the gradients of the body end, and what they are there.
-  std::vector<Output> leaves_;
-  std::vector<Gradient> leaf_grads_;
+  std::vector<Leaf> leaves_;
 };
 
 }  // namespace

@@ -1,7 +1,13 @@
-// Gradients within the body of a function, with respect to outer values: those
-// that the body captured. What else the body captured may depend on them as
-// well; gradients do not go on there, so that is an error, not a part of the
-// gradient that is left out. Internal.
+// Gradients within the body of a function, with respect to outer values: they
+// go on through what the body captured, to the outer values that this depends
+// on. Internal.
+//
+// The part outside cannot be built in the body, which has no nodes of the outer
+// graph, and which may capture values of loops and branches. So a node of the
+// body stands for it (client/autodiff/outside_part.h). A call of such a
+// function is inlined as soon as it is built, and the node is replaced by what
+// Gradients builds there, where all nodes are in one graph. In a body of a
+// body, that may be such a node again.
 #ifndef SLUICE_CLIENT_AUTODIFF_OUTSIDE_GRADIENTS_H_
 #define SLUICE_CLIENT_AUTODIFF_OUTSIDE_GRADIENTS_H_
 
@@ -17,13 +23,14 @@ namespace sluice {
 Graph* GraphOfGradients(const std::vector<Output>& ys,
                         const GradientOptions& options);
 
-// True in the body of a function if an x or a stop_gradient is an outer value.
+// Whether gradients in the current graph may have a part outside: in the body
+// of a function, if an x or a stop_gradient is an outer value, or if earlier
+// gradients have one.
 bool MayGoOutside(const std::vector<GradTarget>& xs,
                   const GradientOptions& options);
 
 // Gradients in the current graph, the body of a function, whose xs and
-// stop_gradients may also be of the graphs around it. Unimplemented, with the
-// node, if they would go on from a captured value to an outer x.
+// stop_gradients may also be of the graphs around it.
 Result<std::vector<Gradient>> GradientsFromBody(
     const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
     const GradientOptions& options);

@@ -2,7 +2,9 @@
 // kernels: passes/lower_functional.h inlines the bodies, with control flow
 // primitives where needed.
 #include "exec/core/kernel.h"
+#include "graph/call_hook.h"
 #include "graph/function.h"
+#include "graph/grad.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 
@@ -174,6 +176,52 @@ OpDefBuilder SavingCallOp(const char* name) {
         .Attr("f: func")
         .Stateful()
         .Doc("Calls a function that may run on another device."));
+
+// (Malformed ones may come with an imported function.)
+Status GradientOutsideShape(ShapeContext& c) {
+  const auto count = [&c](const char* list) {
+    return static_cast<int>(c.node().AttrOr<AttrValue::Types>(list, {}).size());
+  };
+  const int xs = count("Tx");
+  if (count("Tdy") != count("Ty") || c.num_outputs() != xs ||
+      c.node().AttrOr<AttrValue::Bools>(kIsOuterAttr, {}).size() !=
+          static_cast<size_t>(xs + count("Tstop")))
+    return InvalidArgument(
+        "gradients outside: expected one for each y, and one result for each "
+        "x, got ",
+        count("Tdy"), " for ", count("Ty"), " and ", c.num_outputs(), " for ",
+        xs);
+  const int first = 2 * count("Ty");
+  for (int i = 0; i < xs; ++i)
+    c.set_output(i, c.node().input(first + i).dtype() == DType::kResource
+                        ? c.ResourceShape(first + i)
+                        : c.input(first + i));
+  return OkStatus();
+}
+
+[[maybe_unused]] const OpRegistrar gradient_outside_op(
+    OpDefBuilder(kGradientOutsideOp)
+        .Input("y: Ty")
+        .Input("dy: Tdy")
+        .Input("x: Tx")
+        .Input("stop: Tstop")
+        .Output("dx: Tout")
+        .Attr("Ty: list(type) >= 1")
+        .Attr("Tdy: list(type) >= 1")
+        .Attr("Tx: list(type) >= 1")
+        .Attr("Tstop: list(type) >= 0")
+        .Attr("Tout: list(type) >= 1")
+        .Family("control_flow")
+        .Shape(GradientOutsideShape)
+        .Kernel([](const Node&, Kernel*) {
+          return FailedPrecondition(
+              "gradients that go on outside of a function's body: expected a "
+              "call of the function in the graph that defines it, got its body "
+              "elsewhere; hint: pass what they go through as arguments");
+        })
+        .Grad(grad::Undefined)
+        .Doc("Stands, in the body of a function, for the gradients of captured "
+             "values with respect to outer values that these depend on."));
 
 // ---- Helpers of lowered conditionals ----------------------------------------
 
