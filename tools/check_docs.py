@@ -99,7 +99,8 @@ def check_op_page(text, ops):
     for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
         if section.startswith("## "):
             heading, rest = section.split("\n", 1)
-            description = " ".join(rest.split("```")[0].split())
+            description = " ".join(
+                re.split(r"^(?:```|- )", rest, flags=re.MULTILINE)[0].split())
             known = set(re.findall(r"^- (?:in |out )?`(\w+)`", rest,
                                    re.MULTILINE)) | ops | NOTATION
             for groups in INTRODUCED.findall(description):
