@@ -52,9 +52,9 @@ class Pages(unittest.TestCase):
                          1)
         self.assertEqual(len(self.breaches(quoted % "a = 1;")), 1)
 
-    def op_breaches(self, description):
-        text = ("# Ops: nn\n\n## Scale\n\n" + description +
-                "\n\n```c++\nops::Scale(x, by)\n```\n\n"
+    def op_breaches(self, description,
+                    call="```c++\nops::Scale(x, by)\n```\n\n"):
+        text = ("# Ops: nn\n\n## Scale\n\n" + description + "\n\n" + call +
                 "- in `x`: T\n- in `by`: T\n- out `y`: T\n")
         return [message.rsplit(" ", 1)[1] for _, message in
                 check_docs.check_op_page(text, {"Scale", "Scale2D"})]
@@ -71,7 +71,8 @@ class Pages(unittest.TestCase):
         for text, symbol in (("y = lr_t * x.", "lr_t"), ("max(z, 0).", "z"),
                              ("x / (|z| + 1).", "z"), ("dy where x > 0.", "dy"),
                              ("-z.", "z"), ("x - z.", "z")):
-            self.assertEqual(self.op_breaches(text), [symbol], text)
+            for call in [], [""]:  # (Internal ops have no call.)
+                self.assertEqual(self.op_breaches(text, *call), [symbol], text)
 
 
 if __name__ == "__main__":
