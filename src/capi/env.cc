@@ -47,7 +47,7 @@ Status SystemError(int code, const char* what, const std::string& path) {
   return absl::ErrnoToStatus(code, absl::StrCat(what, " '", path, "'"));
 }
 // Of a system call that returns 0 unless it fails with errno.
-Status Outcome(int returned, const char* what, const std::string& path) {
+Status CheckCall(int returned, const char* what, const std::string& path) {
   return returned == 0 ? OkStatus() : SystemError(errno, what, path);
 }
 
@@ -72,7 +72,7 @@ void DeleteTree(const fs::path& path, Left& left) {
     return;
   }
   if (!fs::is_directory(status)) {
-    const Status s = Outcome(unlink(path.c_str()), "deleting", path.native());
+    const Status s = CheckCall(unlink(path.c_str()), "deleting", path.native());
     if (!s.ok()) left.Add(left.files, s);
     return;
   }
@@ -83,7 +83,7 @@ void DeleteTree(const fs::path& path, Left& left) {
   for (const fs::path& child : children) DeleteTree(child, left);
   const Status s =
       error ? SystemError(error.value(), "reading", path.native())
-            : Outcome(rmdir(path.c_str()), "deleting", path.native());
+            : CheckCall(rmdir(path.c_str()), "deleting", path.native());
   if (!s.ok()) left.Add(left.folders, s);
 }
 
@@ -144,13 +144,13 @@ extern "C" {
 
 void TF_CreateDir(const char* dirname, TF_Status* status) {
   WithPath(dirname, status, "TF_CreateDir", [&](const std::string& path) {
-    return Outcome(mkdir(path.c_str(), 0777), "creating", dirname);
+    return CheckCall(mkdir(path.c_str(), 0777), "creating", dirname);
   });
 }
 
 void TF_DeleteDir(const char* dirname, TF_Status* status) {
   WithPath(dirname, status, "TF_DeleteDir", [&](const std::string& path) {
-    return Outcome(rmdir(path.c_str()), "deleting", dirname);
+    return CheckCall(rmdir(path.c_str()), "deleting", dirname);
   });
 }
 
@@ -168,7 +168,7 @@ void TF_DeleteRecursively(const char* dirname, int64_t* undeleted_file_count,
 
 void TF_DeleteFile(const char* filename, TF_Status* status) {
   WithPath(filename, status, "TF_DeleteFile", [&](const std::string& path) {
-    return Outcome(unlink(path.c_str()), "deleting", filename);
+    return CheckCall(unlink(path.c_str()), "deleting", filename);
   });
 }
 
@@ -178,7 +178,7 @@ void TF_FileStat(const char* filename, TF_FileStatistics* stats,
     SLUICE_RETURN_IF_ERROR(Given(stats, "stats"));
     struct stat found;
     SLUICE_RETURN_IF_ERROR(
-        Outcome(stat(path.c_str(), &found), "reading", filename));
+        CheckCall(stat(path.c_str(), &found), "reading", filename));
     *stats = {
         found.st_size,
         found.st_mtim.tv_sec * int64_t{1000000000} + found.st_mtim.tv_nsec,
@@ -256,21 +256,22 @@ void TF_AppendWritableFile(TF_WritableFileHandle* handle, const char* data,
 
 void TF_FlushWritableFile(TF_WritableFileHandle* handle, TF_Status* status) {
   WithFile(handle, status, "TF_FlushWritableFile", [&](std::FILE* file) {
-    return Outcome(std::fflush(file), "writing", handle->path);
+    return CheckCall(std::fflush(file), "writing", handle->path);
   });
 }
 
 void TF_SyncWritableFile(TF_WritableFileHandle* handle, TF_Status* status) {
   WithFile(handle, status, "TF_SyncWritableFile", [&](std::FILE* file) {
-    SLUICE_RETURN_IF_ERROR(Outcome(std::fflush(file), "writing", handle->path));
-    return Outcome(fsync(fileno(file)), "writing", handle->path);
+    SLUICE_RETURN_IF_ERROR(
+        CheckCall(std::fflush(file), "writing", handle->path));
+    return CheckCall(fsync(fileno(file)), "writing", handle->path);
   });
 }
 
 void TF_CloseWritableFile(TF_WritableFileHandle* handle, TF_Status* status) {
   WithFile(handle, status, "TF_CloseWritableFile", [&](std::FILE* file) {
     const std::unique_ptr<TF_WritableFileHandle> owned(handle);
-    return Outcome(std::fclose(file), "writing", owned->path);
+    return CheckCall(std::fclose(file), "writing", owned->path);
   });
 }
 
