@@ -18,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "capi/handles.h"
 #include "io/file.h"
 
@@ -179,10 +180,9 @@ void TF_FileStat(const char* filename, TF_FileStatistics* stats,
     struct stat found;
     SLUICE_RETURN_IF_ERROR(
         CheckCall(stat(path.c_str(), &found), "reading", filename));
-    *stats = {
-        found.st_size,
-        found.st_mtim.tv_sec * int64_t{1000000000} + found.st_mtim.tv_nsec,
-        S_ISDIR(found.st_mode)};
+    *stats = {found.st_size,
+              absl::ToUnixNanos(absl::TimeFromTimespec(found.st_mtim)),
+              S_ISDIR(found.st_mode)};
     return OkStatus();
   });
 }

@@ -19,6 +19,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// Levels are read from the environment once: before the first line.
+const bool kDefaultLevels = [] {
+  unsetenv("TF_CPP_MIN_LOG_LEVEL");
+  unsetenv("TF_CPP_MAX_VLOG_LEVEL");
+  return true;
+}();
+
 class CEnvTest : public testing::Test {
  protected:
   CEnvTest() {
@@ -267,6 +274,7 @@ TEST_F(CEnvTest, ThreadsHaveTheirNamesAndSizes) {
 }
 
 TEST_F(CEnvTest, LogLinesHaveTheirLevel) {
+  ASSERT_TRUE(kDefaultLevels);
   testing::internal::CaptureStderr();
   TF_Log(TF_INFO, "%s %d", "one", 1);
   TF_Log(TF_WARNING, "two");
@@ -276,6 +284,8 @@ TEST_F(CEnvTest, LogLinesHaveTheirLevel) {
   TF_VLog(0, "five");
   TF_VLog(1, "not written");
   TF_VLog(0, nullptr);
+  TF_DVLog(1, "not written");
+  TF_DVLog(0, nullptr);
   const std::string time = "[0-9-]+ [0-9:]+\\.[0-9]{6}: ";
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::MatchesRegex(time + "I one 1\n" + time + "W two\n" +

@@ -54,7 +54,7 @@ TEST_F(DevicePlacementTest, GroupsAreWhereTheirNodesAre) {
   const std::vector<Node*> first = no_ops("/job:ps/task:0", 2);
   const std::vector<Node*> second = no_ops("/job:ps/task:1", 2);
   const std::vector<Node*> third = no_ops("/job:ps/task:2", 1);
-  const DeviceScope worker("/job:worker");
+  const DeviceScope worker("/job:worker/task:0/device:CPU:1");
   const Node* const one = Group(first, "one");
   EXPECT_EQ(one->device(), "/job:ps/task:0");
   EXPECT_THAT(one->control_inputs(), ElementsAre(first[0], first[1]));
@@ -63,7 +63,7 @@ TEST_F(DevicePlacementTest, GroupsAreWhereTheirNodesAre) {
   all.insert(all.end(), second.begin(), second.end());
   const Node* const several = Group(all, "several");
   EXPECT_EQ(several->name(), "several");
-  EXPECT_EQ(several->device(), "/job:worker");
+  EXPECT_EQ(several->device(), "/job:worker/task:0/device:CPU:1");
   std::vector<std::string> devices;
   std::vector<const Node*> grouped;
   for (const Node* n : several->control_inputs()) {

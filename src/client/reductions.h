@@ -9,9 +9,9 @@
 namespace sluice {
 
 // 0, 1, ..., rank(x) - 1, an int32 vector: a constant if the rank of x is
-// known, else computed in the step. The result of a reduction along them has
-// the shape
-// [] also in the second case, but only a step knows it: EnsureShape says so.
+// known, else computed in the step. A reduction along them gives a scalar.
+// If the rank is not known, nor is that shape before a step: EnsureShape
+// says so.
 Output AllAxes(const Output& x);
 
 }  // namespace sluice

@@ -427,6 +427,9 @@ Node* Group(const std::vector<Node*>& nodes, const std::string& name,
   const auto group_on = [&](const std::string& device,
                             const std::vector<Node*>& some,
                             const std::string& called) {
+    // (Exactly there, whatever the scopes around say.)
+    std::optional<NoDeviceScope> alone;
+    if (!device.empty()) alone.emplace();
     const DeviceScope there(device);
     const ControlDependencies after(some);
     return BuildNode("NoOp", {}, {}, called, loc);

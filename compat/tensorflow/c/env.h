@@ -70,7 +70,7 @@ TF_CAPI_EXPORT void TF_NewWritableFile(const char* filename,
 TF_CAPI_EXPORT void TF_AppendWritableFile(TF_WritableFileHandle* handle,
                                           const char* data, size_t length,
                                           TF_Status* status);
-/* Passes what was appended to the system: it stays if this process ends. */
+/* Hands the system what was appended: it is kept if this process ends. */
 TF_CAPI_EXPORT void TF_FlushWritableFile(TF_WritableFileHandle* handle,
                                          TF_Status* status);
 /* As above, and waits until it is on the disk. */

@@ -171,7 +171,7 @@ class Execution {
   // These return whether the step has become quiet on this thread.
   bool DriveThis();
   bool Rest(std::unique_lock<std::mutex> lock);
-  bool GoesOn(std::unique_lock<std::mutex>& lock);
+  bool GoesOn(std::unique_lock<std::mutex>& lock);  // More to do: unlocked.
   bool IsQuiet() const;
   // REQUIRES: mu_ held.
   bool NothingRuns() const { return !driving_ && running_.empty(); }

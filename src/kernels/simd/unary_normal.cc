@@ -35,7 +35,15 @@ struct Erfc {
     for (int i = 8; i >= 0; --i) p = hn::MulAdd(p, q, hn::Set(d, kP[i]));
     // a^2 = square + rest.
     const V square = hn::Mul(a, a);
+#if HWY_NATIVE_FMA
     const V rest = hn::MulSub(a, a, square);
+#else  // (That would be 0. Products of halves of the bits are exact.)
+    const V high = hn::And(
+        a, hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0xfffff000u)));
+    const V low = hn::Sub(a, high);
+    const V rest =
+        hn::MulAdd(low, hn::Add(a, high), hn::Sub(hn::Mul(high, high), square));
+#endif
     V y = hn::Mul(hn::Exp(d, hn::Neg(square)),
                   hn::Div(p, hn::MulAdd(two, a, one)));
     y = hn::NegMulAdd(y, rest, y);

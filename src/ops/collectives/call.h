@@ -76,9 +76,9 @@ class Call : public std::enable_shared_from_this<Call> {
   // (exactly one of all Begin, Arrive and Fail returns it): the caller calls
   // Complete.
   [[nodiscard]] bool Begin();
-  // Where that which a member sends may go as it comes, if a lane waits for it:
-  // it is then stored or merged in its place, and Arrive gets the result. Else
-  // null.
+  // A sink that stores or merges what a member sends in its place, as it comes;
+  // Arrive then gets the result. Null if it is not the turn of that part, which
+  // may not come early (Action::early).
   std::unique_ptr<ValueSink> Receive(const DataKey& key, DType dtype,
                                      int64_t count);
   // Takes what a member sent. InvalidArgument if the schedule does not receive
