@@ -75,7 +75,7 @@ TEST_F(DevicePlacementTest, GroupsAreWhereTheirNodesAre) {
                                    "/job:ps/task:2"));
   EXPECT_THAT(grouped,
               ElementsAre(first[0], first[1], second[0], second[1], third[0]));
-  EXPECT_EQ(Group({}, "none")->device(), "/job:worker");
+  EXPECT_EQ(Group({}, "none")->device(), "/job:worker/task:0/device:CPU:1");
 }
 
 TEST_F(DevicePlacementTest, InnerScopesTakePrecedence) {
