@@ -342,15 +342,6 @@ void Server::OnTokens(PeerId from, uint64_t step, uint32_t partition,
     worker_->steps().Deliver(step, partition, batch);
 }
 
-std::unique_ptr<ValueSink> Server::OnValue(PeerId from, uint64_t step,
-                                           uint32_t partition,
-                                           const TokenMessage& token,
-                                           DType dtype, const Shape& shape) {
-  if (partition != kCollectivePartition) return nullptr;
-  return worker_->collectives().OnValue(from, step, token, dtype,
-                                        shape.num_elements());
-}
-
 void Server::OnControl(PeerId from, uint8_t kind, std::string_view bytes) {
   const int size = static_cast<int>(bytes.size());
   // (Invalid and unknown messages are ignored: the sender is not a master or

@@ -144,10 +144,6 @@ class Server : private TransportHandler {
   Server() = default;
   void OnTokens(PeerId from, uint64_t step, uint32_t partition,
                 std::span<TokenMessage> batch) override;
-  std::unique_ptr<ValueSink> OnValue(PeerId from, uint64_t step,
-                                     uint32_t partition,
-                                     const TokenMessage& token, DType dtype,
-                                     const Shape& shape) override;
   void OnControl(PeerId from, uint8_t kind, std::string_view bytes) override;
   void OnPeerLost(PeerId peer, const Status& why) override;
   void StartStep(PeerId from, const proto::StepStart& start);

@@ -59,11 +59,6 @@ class RecordingHandler : public TransportHandler {
     controls.emplace_back(kind, std::string(bytes));
     changed.notify_all();
   }
-  std::unique_ptr<ValueSink> OnValue(PeerId, uint64_t, uint32_t,
-                                     const TokenMessage& token, DType dtype,
-                                     const Shape& shape) override {
-    return on_value ? on_value(token, dtype, shape) : nullptr;
-  }
   void OnPeerLost(PeerId peer, const Status& why) override {
     std::lock_guard<std::mutex> lock(mu);
     lost.emplace_back(peer, why);
@@ -93,10 +88,6 @@ class RecordingHandler : public TransportHandler {
   std::function<void(PeerId, uint64_t, uint32_t, std::span<TokenMessage>)>
       on_tokens;
   std::function<void(PeerId, uint8_t, std::string_view)> on_control;
-  // (Set before anything is sent.)
-  std::function<std::unique_ptr<ValueSink>(const TokenMessage&, DType,
-                                           const Shape&)>
-      on_value;
   std::mutex mu;
   std::condition_variable changed;
   std::vector<Got> tokens;

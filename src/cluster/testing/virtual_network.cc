@@ -188,28 +188,6 @@ std::shared_ptr<Link> VirtualTransport::MakeLink(PeerId id,
   return std::make_shared<VirtualLink>(this, id, hello.task, accepting_);
 }
 
-namespace {
-
-// A value that has come. A sink gets it in two pieces.
-Status FillBody(Link* link, const std::string& bytes, IncomingLarge* large) {
-  IncomingBody& body = large->body;
-  body.step = large->step;
-  body.partition = large->partition;
-  body.token = &large->token;
-  Inbox::BodyBegins(&body, link->handler, link->id);
-  if (body.sink != nullptr) {
-    const std::string_view all = bytes;
-    body.sink->Put(all.substr(0, all.size() / 3));
-    body.sink->Put(all.substr(all.size() / 3));
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(char* const to, body.Buffer());
-    std::copy(bytes.begin(), bytes.end(), to);
-  }
-  return body.Finish();
-}
-
-}  // namespace
-
 void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
   if (packet.kind == VirtualNetwork::Packet::kClose) {
     const auto link = FindLink(packet.from_task, packet.from);
@@ -270,7 +248,14 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
                      : InvalidArgument("body on the wire: expected ",
                                        large->body.bytes, " bytes, got ",
                                        bytes.size());
-      if (s.ok()) s = FillBody(link.get(), bytes, large);
+      if (s.ok()) {
+        const Result<char*> buffer = large->body.Buffer();
+        s = buffer.status();
+        if (s.ok()) {
+          std::copy(bytes.begin(), bytes.end(), *buffer);
+          s = large->body.Finish();
+        }
+      }
       if (!s.ok()) {
         Lose(link.get(), Annotate(s, absl::StrCat("from ", link->Describe())));
         return;

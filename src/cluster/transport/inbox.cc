@@ -37,13 +37,8 @@ Status Inbox::Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies) {
   if (frame.number - next_frame_ > kMaxEarlyFrames)
     return InvalidArgument("frames on the wire: expected number ", next_frame_,
                            ", got ", frame.number);
-  for (Item& item : items) {
-    if (!item.missing) continue;
-    item.body.step = item.step;
-    item.body.partition = item.partition;
-    item.body.token = &item.batch[0];
-    bodies->push_back(&item.body);
-  }
+  for (Item& item : items)
+    if (item.missing) bodies->push_back(&item.body);
   if (frame.number != next_frame_) {
     if (early_.empty()) gap_since_ = std::chrono::steady_clock::now();
     early_.emplace(frame.number, std::move(items));
@@ -67,13 +62,6 @@ Status Inbox::CheckGap(std::chrono::nanoseconds max_wait) {
     return OkStatus();
   return DataLoss("frames on the wire: expected number ", next_frame_,
                   ", got only later ones");
-}
-
-void Inbox::BodyBegins(IncomingBody* body, TransportHandler* handler,
-                       PeerId from) {
-  if (IsPlain(body->dtype))
-    body->sink = handler->OnValue(from, body->step, body->partition,
-                                  *body->token, body->dtype, body->shape);
 }
 
 Status Inbox::BodyDone(IncomingBody* body) {

@@ -27,9 +27,6 @@ class Inbox {
   // the bodies to be filled to `*bodies`, valid until BodyDone. InvalidArgument
   // if the frame's number is out of range.
   Status Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies);
-  // The first bytes of `body` have come: asks the handler for a sink.
-  static void BodyBegins(IncomingBody* body, TransportHandler* handler,
-                         PeerId from);
   // `body` is full.
   Status BodyDone(IncomingBody* body);
   // DataLoss if frames have waited longer than `max_wait` for a missing earlier

@@ -5,14 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "exec/core/rendezvous.h"
-#include "exec/core/value_sink.h"
 
 namespace sluice {
 
@@ -42,17 +40,6 @@ class TransportHandler {
   virtual void OnTokens(PeerId from, uint64_t step, uint32_t partition,
                         std::span<TokenMessage> batch) = 0;
   virtual void OnControl(PeerId from, uint8_t kind, std::string_view bytes) = 0;
-  // The plain value of `token`, which has none yet, begins to arrive. Its bytes
-  // go to the result, whose value OnTokens then brings; null: to a tensor. May
-  // be called while earlier messages are not delivered yet or their handlers
-  // run, and not for every value. Must not block.
-  virtual std::unique_ptr<ValueSink> OnValue(PeerId /*from*/, uint64_t /*step*/,
-                                             uint32_t /*partition*/,
-                                             const TokenMessage& /*token*/,
-                                             DType /*dtype*/,
-                                             const Shape& /*shape*/) {
-    return nullptr;
-  }
   // Called once for each peer that was connected or connecting; never after
   // Disconnect or Shutdown. `why` names the task. No delivery from the peer
   // begins after it, but one that has begun may still be running on another

@@ -754,10 +754,10 @@ TEST(GrpcTransportTest, OnlyPeersThatSendGarbageAreDropped) {
       {hello, "SLC1 and bytes that nobody announced"},
       {hello, control.substr(0, control.size() - 1)},
       {hello, control, control},
-      {hello, "SLP1" + std::string("\1\0\0\0\0\0\0\0\1\0\0\0", 12)},
+      {hello, "SLR1" + std::string("\1\0\0\0", 4)},
       {hello, "SLM1 is no token"},
       {hello, "SLM1" + std::string(16, 'x'), "SLM1" + std::string(16, 'y')},
-      {hello, "SLM1" + std::string(16, 'x'), "SLP1" + std::string(12, '\1')}};
+      {hello, "SLM1" + std::string(16, 'x'), "SLR1" + std::string(4, '\1')}};
   for (const auto& lie : lies) {
     const std::string address = a.transport->address();
     Liar liar(address.substr(0, address.find('#')), lie);

@@ -391,11 +391,6 @@ Result<char*> IncomingBody::Buffer() {
 }
 
 Status IncomingBody::Finish() {
-  if (sink != nullptr) {
-    tensor = sink->Take();
-    sink.reset();
-    return OkStatus();
-  }
   if (IsPlain(dtype)) return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(tensor, Tensor::Make(dtype, shape));
   SLUICE_RETURN_IF_ERROR(

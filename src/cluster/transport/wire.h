@@ -29,7 +29,6 @@
 #ifndef SLUICE_CLUSTER_TRANSPORT_WIRE_H_
 #define SLUICE_CLUSTER_TRANSPORT_WIRE_H_
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,7 +37,6 @@
 #include "base/status.h"
 #include "cluster/transport/transport.h"
 #include "exec/core/rendezvous.h"
-#include "exec/core/value_sink.h"
 #include "tensor/tensor.h"
 
 namespace sluice {
@@ -110,16 +108,12 @@ struct IncomingBody {
   DType dtype = DType::kInvalid;
   Shape shape;
   size_t bytes = 0;
-  Tensor staging;                   // For strings and variants: their bytes.
-  std::unique_ptr<ValueSink> sink;  // Takes the bytes instead of a buffer.
-  bool whole = false;               // Used by Inbox, like the next three.
-  uint64_t step = 0;
-  uint32_t partition = 0;
-  const TokenMessage* token = nullptr;
+  Tensor staging;      // For strings and variants: their bytes.
+  bool whole = false;  // Used by Inbox.
 
   // Allocates and returns the buffer for `bytes` bytes.
   Result<char*> Buffer();
-  // Completes `tensor` once the buffer is filled or the sink has the bytes.
+  // Completes `tensor` once the buffer is filled.
   Status Finish();
 };
 

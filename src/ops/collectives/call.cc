@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/simd/copy_past.h"
 
 namespace sluice::collectives {
 namespace {
@@ -37,100 +36,7 @@ Tensor PieceOf(const Tensor& t, int64_t begin, int64_t end, size_t bytes) {
   return *std::move(copy);
 }
 
-// The number of lanes under way at once: enough to keep the members busy, few
-// enough that a piece is still in a cache when it is sent on.
-constexpr size_t kLanesAtOnce = 8;
-// Outputs of at least this size are not in a cache when they are complete: what
-// is stored there and not sent on goes past the caches.
-constexpr size_t kPastCaches = 4 << 20;
-
-void StoreBytes(char* to, const void* from, size_t bytes, bool past) {
-  if (past)
-    simd::CopyPast(to, from, bytes);
-  else
-    std::memcpy(to, from, bytes);
-}
-
 }  // namespace
-
-// Stores or merges what a member sends.
-class Call::Landing final : public ValueSink {
- public:
-  // `to`: a part of the output, or for what is passed on a tensor of its own.
-  Landing(const Call& call, const Action& action, Tensor to)
-      : action_(action),
-        dtype_(call.dtype_),
-        merge_(call.spec_.merge),
-        bytes_(static_cast<size_t>(call.element_bytes_)),
-        past_(action.last && call.output_.bytes() >= kPastCaches),
-        result_(std::move(to)),
-        to_(static_cast<char*>(result_.raw())) {
-    if (action.kind == Kind::kStore) return;
-    if (action.kind == Kind::kMerge && !action.from_input) {
-      ours_ = to_;
-      return;
-    }
-    input_ = call.input_;
-    ours_ = static_cast<const char*>(input_.raw()) +
-            static_cast<size_t>(action.begin - call.schedule_.shift) * bytes_;
-  }
-
-  void Put(std::string_view bytes) override {
-    if (action_.kind == Kind::kStore) {
-      StoreBytes(to_, bytes.data(), bytes.size(), past_);
-      to_ += bytes.size();
-      return;
-    }
-    // The rest of an element.
-    while (split_ > 0 && !bytes.empty()) {
-      element_[split_++] = bytes[0];
-      bytes.remove_prefix(1);
-      if (split_ < bytes_) continue;
-      MergeWhole(element_, bytes_);
-      split_ = 0;
-    }
-    const size_t whole = bytes.size() / bytes_ * bytes_;
-    std::string_view elements = bytes.substr(0, whole);
-    if (reinterpret_cast<uintptr_t>(bytes.data()) % bytes_ == 0) {
-      MergeWhole(elements.data(), whole);
-    } else {
-      alignas(8) char aligned[4096];
-      while (!elements.empty()) {
-        const size_t n = std::min(elements.size(), sizeof(aligned));
-        std::memcpy(aligned, elements.data(), n);
-        MergeWhole(aligned, n);
-        elements.remove_prefix(n);
-      }
-    }
-    for (const char c : bytes.substr(whole)) element_[split_++] = c;
-  }
-
-  Tensor Take() override { return std::move(result_); }
-
- private:
-  // Merges aligned elements.
-  void MergeWhole(const char* theirs, size_t bytes) {
-    const auto count = static_cast<int64_t>(bytes / bytes_);
-    if (action_.kind == Kind::kMerge)
-      Merge(dtype_, merge_, ours_, theirs, to_, count);
-    else
-      Merge(dtype_, merge_, theirs, ours_, to_, count);
-    to_ += bytes;
-    ours_ += bytes;
-  }
-
-  const Action action_;
-  const DType dtype_;
-  const MergeOp merge_;
-  const size_t bytes_;  // Of an element.
-  const bool past_;
-  // (They keep the memory, also of a call that has failed meanwhile.)
-  Tensor input_, result_;
-  char* to_;
-  const char* ours_ = nullptr;
-  alignas(8) char element_[8] = {};  // One that has come in part.
-  size_t split_ = 0;                 // Bytes of it.
-};
 
 std::string CallSpec::Describe(DType dtype, const Shape& shape) const {
   const std::string of =
@@ -215,7 +121,7 @@ bool Call::Begin() {
   if (over_) return false;
   ++inside_;
   begun_ = true;
-  StartLanes(&lock, &out);
+  for (size_t i = 0; i < lanes_.size(); ++i) Advance(i, &lock, &out);
   lock.unlock();
   if (!out.empty()) send_(&out);
   return Leave();
@@ -231,8 +137,14 @@ Status Call::Arrive(const DataKey& key, Tensor value, bool* ended) {
     return InvalidArgument("expected a part of ", description_,
                            ", got another from member ", key.from);
   // (Not kept unless it is used, so that a peer fills no memory.)
-  const Action* const action = ActionOf(key);
-  if (action == nullptr)
+  const std::vector<Action>& actions = schedule_.lanes[key.lane];
+  const auto action = std::find_if(
+      actions.begin() + static_cast<ptrdiff_t>(lanes_[key.lane].next),
+      actions.end(), [&](const Action& a) {
+        return a.receives() && a.number == key.number &&
+               static_cast<uint32_t>(a.peer) == key.from;
+      });
+  if (action == actions.end())
     return InvalidArgument("expected each part of ", description_,
                            " once, got part ", key.number, " from member ",
                            key.from);
@@ -241,99 +153,42 @@ Status Call::Arrive(const DataKey& key, Tensor value, bool* ended) {
                            " elements of ", description_, " from member ",
                            key.from, ", got ", value.num_elements());
   const ParkedKey at(uint64_t{key.lane} << 32 | key.from, key.number);
-  const auto coming = coming_.find(at);
-  const bool in_place = coming != coming_.end();
-  if ((in_place && value.raw() != coming->second) ||
-      !parked_.emplace(at, Arrived{std::move(value), in_place}).second)
+  if (!parked_.emplace(at, std::move(value)).second)
     return InvalidArgument("expected each part once, got one again from ",
                            "member ", key.from);
-  if (in_place) coming_.erase(coming);
-  if (!begun_ || key.lane >= started_) return OkStatus();
+  if (!begun_) return OkStatus();
   ++inside_;
   Advance(key.lane, &lock, &out);
-  StartLanes(&lock, &out);
   lock.unlock();
   if (!out.empty()) send_(&out);
   *ended = Leave();
   return OkStatus();
 }
 
-std::unique_ptr<ValueSink> Call::Receive(const DataKey& key, DType dtype,
-                                         int64_t count) {
-  std::lock_guard<std::mutex> lock(mu_);
-  if (over_ || !begun_ || key.lane >= lanes_.size() || dtype != dtype_)
-    return nullptr;
-  const LaneState& state = lanes_[key.lane];
-  const Action* const a = ActionOf(key);
-  if (a == nullptr || a->end - a->begin != count) return nullptr;
-  const bool turn = key.lane < started_ && !state.busy &&
-                    a == &schedule_.lanes[key.lane][state.next];
-  const ParkedKey at(uint64_t{key.lane} << 32 | key.from, key.number);
-  if ((!turn && !a->early) || parked_.contains(at)) return nullptr;
-  Tensor to;
-  if (a->passing) {
-    Result<Tensor> made = Tensor::Make(dtype_, Shape({count}));
-    if (!made.ok()) return nullptr;
-    to = *std::move(made);
-  } else {
-    to =
-        PieceOf(output_, a->begin, a->end, static_cast<size_t>(element_bytes_));
-    if (to.valid() && to.raw() != At(output_, a->begin)) return nullptr;
-  }
-  // (A few elements are within the tensor, wherever that is.)
-  if (!to.valid() || !to.has_buffer()) return nullptr;
-  if (!coming_.emplace(at, to.raw()).second) return nullptr;
-  return std::make_unique<Landing>(*this, *a, std::move(to));
-}
-
-const Action* Call::ActionOf(const DataKey& key) const {
-  const std::vector<Action>& actions = schedule_.lanes[key.lane];
-  const auto action = std::find_if(
-      actions.begin() + static_cast<ptrdiff_t>(lanes_[key.lane].next),
-      actions.end(), [&](const Action& a) {
-        return a.receives() && a.number == key.number &&
-               static_cast<uint32_t>(a.peer) == key.from;
-      });
-  return action == actions.end() ? nullptr : &*action;
-}
-
-void Call::StartLanes(std::unique_lock<std::mutex>* lock,
-                      std::vector<Outgoing>* out) {
-  // (Lanes of all members start in the same order, so the first one that has
-  // not ended is under way everywhere, and ends.)
-  while (!over_ && started_ < lanes_.size() &&
-         started_ < lanes_.size() - lanes_left_ + kLanesAtOnce)
-    Advance(started_++, lock, out);
-}
-
 void Call::Advance(size_t lane, std::unique_lock<std::mutex>* lock,
                    std::vector<Outgoing>* out) {
   LaneState& state = lanes_[lane];
   const std::vector<Action>& actions = schedule_.lanes[lane];
-  if (state.busy) return;
+  if (state.busy || state.next == actions.size()) return;
   state.busy = true;
   while (!over_ && state.next < actions.size()) {
     const Action& action = actions[state.next];
-    Arrived arrived;
+    Tensor value;
     if (action.receives()) {
       const auto it = parked_.find(
           {uint64_t{lane} << 32 | static_cast<uint32_t>(action.peer),
            action.number});
       if (it == parked_.end()) break;
-      arrived = std::move(it->second);
+      value = std::move(it->second);
       parked_.erase(it);
     }
     lock->unlock();
-    Status s;
     if (action.kind == Kind::kSend)
-      out->push_back({action.peer, MessageOf(action, lane, &state.passing)});
+      out->push_back({action.peer, MessageOf(action, lane)});
     else
-      s = Perform(action, std::move(arrived), &state.passing);
+      Perform(action, value);
     lock->lock();
     ++state.next;
-    if (s.ok() || over_) continue;
-    status_ = s;
-    over_ = true;
   }
   state.busy = false;
   if (state.next == actions.size() && !over_ && --lanes_left_ == 0)
@@ -344,49 +199,33 @@ char* Call::At(Tensor& t, int64_t element) const {
   return static_cast<char*>(t.raw()) + element * element_bytes_;
 }
 
-Status Call::Perform(const Action& a, Arrived arrived, Tensor* passing) {
+void Call::Perform(const Action& a, const Tensor& value) {
   const int64_t count = a.end - a.begin;
-  Tensor value = std::move(arrived.value);
-  if (arrived.in_place || count == 0) {
-    if (a.passing) *passing = std::move(value);
-    return OkStatus();
-  }
-  if (a.passing) {
-    SLUICE_ASSIGN_OR_RETURN(*passing, Tensor::Make(dtype_, Shape({count})));
-  }
-  char* const to =
-      a.passing ? static_cast<char*>(passing->raw()) : At(output_, a.begin);
+  if (count == 0) return;
+  char* const to = At(output_, a.begin);
   const auto input = [&] { return At(input_, a.begin - schedule_.shift); };
-  const auto bytes = static_cast<size_t>(count * element_bytes_);
   switch (a.kind) {
     case Kind::kStore:
-      StoreBytes(to, value.raw(), bytes,
-                 a.last && output_.bytes() >= kPastCaches);
-      break;
+      std::memcpy(to, value.raw(), static_cast<size_t>(count * element_bytes_));
+      return;
     case Kind::kMerge:
-      Merge(dtype_, spec_.merge, a.from_input ? input() : to, value.raw(), to,
-            count);
-      break;
+      return Merge(dtype_, spec_.merge, a.from_input ? input() : to,
+                   value.raw(), to, count);
     case Kind::kMergeInto:
-      Merge(dtype_, spec_.merge, value.raw(), input(), to, count);
-      break;
+      return Merge(dtype_, spec_.merge, value.raw(), input(), to, count);
     case Kind::kCopyInput:
-      std::memcpy(to, input(), bytes);
-      break;
+      std::memcpy(to, input(), static_cast<size_t>(count * element_bytes_));
+      return;
     case Kind::kMergeInput:
-      Merge(dtype_, spec_.merge, to, input(), to, count);
-      break;
+      return Merge(dtype_, spec_.merge, to, input(), to, count);
     case Kind::kDivide:
-      Divide(dtype_, to, count, members_);
-      break;
+      return Divide(dtype_, to, count, members_);
     case Kind::kSend:
-      break;
+      return;
   }
-  return OkStatus();
 }
 
-TokenMessage Call::MessageOf(const Action& a, size_t lane,
-                             Tensor* passing) const {
+TokenMessage Call::MessageOf(const Action& a, size_t lane) const {
   TokenMessage m;
   m.edge = hash_;
   DataKey key;
@@ -398,8 +237,7 @@ TokenMessage Call::MessageOf(const Action& a, size_t lane,
   key.number = a.number;
   m.tag = key.tag();
   const int64_t shift = a.from_input ? schedule_.shift : 0;
-  m.value = a.passing ? std::move(*passing)
-            : a.begin == a.end
+  m.value = a.begin == a.end
                 ? Tensor(dtype_, Shape({0}))
                 : PieceOf(a.from_input ? input_ : output_, a.begin - shift,
                           a.end - shift, static_cast<size_t>(element_bytes_));

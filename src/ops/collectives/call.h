@@ -14,7 +14,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "exec/core/rendezvous.h"
-#include "exec/core/value_sink.h"
 #include "ops/collectives/merge.h"
 #include "ops/collectives/schedule.h"
 #include "tensor/tensor.h"
@@ -76,11 +75,6 @@ class Call : public std::enable_shared_from_this<Call> {
   // (exactly one of all Begin, Arrive and Fail returns it): the caller calls
   // Complete.
   [[nodiscard]] bool Begin();
-  // A sink that stores or merges what a member sends in its place, as it comes;
-  // Arrive then gets the result. Null if it is not the turn of that part, which
-  // may not come early (Action::early).
-  std::unique_ptr<ValueSink> Receive(const DataKey& key, DType dtype,
-                                     int64_t count);
   // Takes what a member sent. InvalidArgument if the schedule does not receive
   // it from there, or not with that size, or has received it.
   Status Arrive(const DataKey& key, Tensor value, bool* ended);
@@ -96,27 +90,15 @@ class Call : public std::enable_shared_from_this<Call> {
   struct LaneState {
     size_t next = 0;
     bool busy = false;
-    Tensor passing;  // See Action.
-  };
-  class Landing;
-  struct Arrived {
-    Tensor value;
-    bool in_place = false;  // Stored or merged as it came.
   };
   using ParkedKey = std::pair<uint64_t, uint32_t>;  // (lane, from), number.
 
-  // Starts lanes, in order, while few are under way. REQUIRES: mu_ is held by
-  // `lock`; releases it for computing.
-  void StartLanes(std::unique_lock<std::mutex>* lock,
-                  std::vector<Outgoing>* out);
-  // Goes on with a lane that has been started. REQUIRES: the same.
+  // Goes on with a lane. REQUIRES: mu_ is held by `lock`; releases it for
+  // computing.
   void Advance(size_t lane, std::unique_lock<std::mutex>* lock,
                std::vector<Outgoing>* out);
-  Status Perform(const Action& action, Arrived arrived, Tensor* passing);
-  TokenMessage MessageOf(const Action& action, size_t lane,
-                         Tensor* passing) const;
-  // The next action of a lane that receives this; null if there is none.
-  const Action* ActionOf(const DataKey& key) const;
+  void Perform(const Action& action, const Tensor& value);
+  TokenMessage MessageOf(const Action& action, size_t lane) const;
   // A thread leaves; true if it is the last of a call that is over.
   bool Leave();
   char* At(Tensor& t, int64_t element) const;
@@ -138,15 +120,12 @@ class Call : public std::enable_shared_from_this<Call> {
   Done done_;                     // Moved out by Complete.
   std::vector<LaneState> lanes_;  // GUARDED_BY(mu_)
   size_t lanes_left_ = 0;         // GUARDED_BY(mu_)
-  size_t started_ = 0;            // GUARDED_BY(mu_): lanes.
   bool begun_ = false;            // GUARDED_BY(mu_)
   int inside_ = 0;                // GUARDED_BY(mu_): threads.
   bool over_ = false;             // GUARDED_BY(mu_)
   bool ended_ = false;            // GUARDED_BY(mu_): somebody was told.
   Status status_;                 // GUARDED_BY(mu_)
-  absl::flat_hash_map<ParkedKey, Arrived> parked_;  // GUARDED_BY(mu_)
-  // Where the bytes of what is coming go.
-  absl::flat_hash_map<ParkedKey, const void*> coming_;  // GUARDED_BY(mu_)
+  absl::flat_hash_map<ParkedKey, Tensor> parked_;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice::collectives

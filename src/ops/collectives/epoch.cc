@@ -176,20 +176,6 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
   }
 }
 
-std::shared_ptr<Call> Hub::CallOf(const Epoch& epoch, uint64_t incarnation,
-                                  const DataKey& key) {
-  const auto n = static_cast<uint32_t>(epoch.members.size());
-  if (epoch.dead || key.to >= n || key.from >= n ||
-      epoch.members[key.to].peer != kHere ||
-      epoch.members[key.from].incarnation != incarnation)
-    return nullptr;
-  const auto turn = epoch.turns.find({key.instance, static_cast<int>(key.to)});
-  if (turn == epoch.turns.end() || !turn->second.begun ||
-      key.call != turn->second.next - 1)
-    return nullptr;
-  return turn->second.running;
-}
-
 void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
                   TokenMessage message, Later* later) {
   if (epoch->dead || !message.value.valid()) return;

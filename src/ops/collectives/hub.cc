@@ -604,22 +604,6 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
   Do(std::move(later));
 }
 
-std::unique_ptr<ValueSink> Hub::OnValue(Peer from, uint64_t id,
-                                        const TokenMessage& token, DType dtype,
-                                        int64_t count) {
-  const uint64_t incarnation = network_->IncarnationOf(from);
-  const DataKey key = DataKey::Of(token.tag);
-  std::shared_ptr<Call> call;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    const auto known = epochs_.find(id);
-    if (known == epochs_.end() || !network_->WhyLost(from).ok()) return nullptr;
-    call = CallOf(*known->second, incarnation, key);
-  }
-  if (call == nullptr || token.edge != call->hash()) return nullptr;
-  return call->Receive(key, dtype, count);
-}
-
 void Hub::OnPeerLost(Peer peer, const Status& why) {
   Later later;
   {

@@ -18,7 +18,6 @@
 #include "exec/core/kernel.h"
 #include "exec/core/resources.h"
 #include "exec/core/runtime_resource.h"
-#include "exec/core/value_sink.h"
 #include "ops/collectives/call.h"
 #include "ops/collectives/network.h"
 
@@ -88,10 +87,6 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   void CloseSession(uint64_t session);
   void OnNote(Peer from, const Note& note);
   void OnTokens(Peer from, uint64_t epoch, std::span<TokenMessage> batch);
-  // Where a value of `count` elements for OnTokens may go; null: anywhere.
-  std::unique_ptr<ValueSink> OnValue(Peer from, uint64_t epoch,
-                                     const TokenMessage& token, DType dtype,
-                                     int64_t count);
   // `why` names the task. (It may have been noticed before.)
   void OnPeerLost(Peer peer, const Status& why);
 
@@ -217,9 +212,6 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   // Tells a task that what it sends to an epoch is dropped.
   void Refuse(Peer from, uint64_t epoch, Later* later) const;
   void Void(uint64_t nonce);
-  // The call that has begun and gets this data, if it is from the right task.
-  static std::shared_ptr<Call> CallOf(const Epoch& epoch, uint64_t incarnation,
-                                      const DataKey& key);
   void Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
                TokenMessage message, Later* later);
   void TellAll(const Note& note, Later* later);

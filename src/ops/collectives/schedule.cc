@@ -17,9 +17,6 @@ constexpr int64_t kPieceBytes = 512 << 10;
 // Values up to this size go directly to all, in groups up to kDirectMembers.
 constexpr int64_t kDirectBytes = 64 << 10;
 constexpr int kDirectMembers = 8;
-// In groups up to this size a member of a ring sends its result to each other
-// one, with as many bytes from each as around the ring, but without hops.
-constexpr int kSpreadMembers = 8;
 
 // Element ranges of parts, in pieces.
 class Parts {
@@ -51,7 +48,7 @@ class Parts {
 };
 
 // Parts travel around the ring, each member adding its own; then, unless they
-// are to be scattered, the results are sent to all or travel around once more.
+// are to be scattered, the results travel around once more.
 void Ring(const ScheduleRequest& r, std::vector<Lane>* lanes) {
   const Parts parts(r);
   const int n = r.members;
@@ -68,29 +65,15 @@ void Ring(const ScheduleRequest& r, std::vector<Lane>* lanes) {
     } else {
       for (int s = 0; s < n - 1; ++s) {
         lane.push_back(parts.Of(Kind::kSend, first - s, p, next, s == 0));
-        lane.back().passing = s > 0;
         lane.push_back(parts.Of(Kind::kMergeInto, first - s - 1, p, previous));
-        lane.back().passing = s < n - 2;
-        lane.back().early = true;
       }
       owned = first - (n - 1);
       if (r.mean) lane.push_back(parts.Of(Kind::kDivide, owned, p, -1));
     }
-    const bool scattered = r.operation == Operation::kReduceScatter;
-    if (!scattered && n <= kSpreadMembers) {
-      for (int s = 1; s < n; ++s)
-        lane.push_back(parts.Of(Kind::kSend, owned, p, (r.rank + s) % n));
-      for (int s = 1; s < n; ++s) {
-        // (The one that owns it: as far from its rank as we from ours.)
-        const int from = (r.rank + n - s) % n;
-        lane.push_back(parts.Of(Kind::kStore, owned - s, p, from));
-        lane.back().early = lane.back().last = true;
-      }
-    } else if (!scattered) {
+    if (r.operation != Operation::kReduceScatter) {
       for (int s = 0; s < n - 1; ++s) {
         lane.push_back(parts.Of(Kind::kSend, owned - s, p, next));
         lane.push_back(parts.Of(Kind::kStore, owned - s - 1, p, previous));
-        lane.back().early = true;
       }
     }
     lanes->push_back(std::move(lane));

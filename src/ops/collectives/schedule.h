@@ -39,14 +39,6 @@ struct Action {
   int64_t begin = 0, end = 0;
   // Counts what this lane sends to `peer`, or receives from it.
   uint32_t number = 0;
-  // Of a kMergeInto: the result goes into a buffer, not the output. Of the
-  // kSend after it: that buffer is sent.
-  bool passing = false;
-  // Nothing before it in the lane reads or writes these elements of the output:
-  // what it receives may come before its turn, also before the lane begins.
-  bool early = false;
-  // Nothing after it in the lane reads them.
-  bool last = false;
 
   bool receives() const {
     return kind == Kind::kStore || kind == Kind::kMerge ||

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "base/failpoint.h"
@@ -16,7 +14,7 @@ namespace sluice {
 namespace {
 
 constexpr char kBodyMagic[] = "SLC1", kRingMagic[] = "SLM1",
-               kPiecesMagic[] = "SLP1";
+               kPieceMagic[] = "SLR1";
 constexpr size_t kPiece = 1 << 20;
 // A frame that is queued while another is written grows up to this size.
 constexpr size_t kFrameBytes = 1 << 20;
@@ -241,17 +239,20 @@ Status GrpcStream::Receive(const grpc::ByteBuffer& message) {
     }
     return OkStatus();
   }
-  std::string joined;
-  if (slices.size() > 1) {
-    if (message.Length() > kMaxFrameBytes)
-      return InvalidArgument("frame on the wire: expected at most ",
-                             kMaxFrameBytes, " bytes, got ", message.Length());
-    joined.reserve(message.Length());
-    for (const grpc::Slice& s : slices) joined += view(s);
+  if (is(kRingMagic) || is(kPieceMagic)) {
+    std::string rest;
+    if (message.Length() <= 64)
+      for (const grpc::Slice& s : slices) rest += view(s);
+    rest.erase(0, 4);
+    return is(kRingMagic) ? ReceiveRing(rest) : ReceivePiece(rest);
   }
-  const std::string_view whole = slices.size() > 1 ? joined : view(slices[0]);
-  if (is(kRingMagic)) return ReceiveRing(whole.substr(4));
-  if (is(kPiecesMagic)) return ReceivePieces(whole.substr(4));
+  if (slices.size() == 1) return ReceiveFrame(view(slices[0]));
+  if (message.Length() > kMaxFrameBytes)
+    return InvalidArgument("frame on the wire: expected at most ",
+                           kMaxFrameBytes, " bytes, got ", message.Length());
+  std::string whole;
+  whole.reserve(message.Length());
+  for (const grpc::Slice& s : slices) whole += view(s);
   return ReceiveFrame(whole);
 }
 
@@ -315,16 +316,10 @@ Status GrpcStream::ReceiveBodies(std::string_view bytes) {
     }
     IncomingBody* const body = bodies_.front();
     if (body_offset_ == 0) {
-      Inbox::BodyBegins(body, l->handler, l->id);
-      if (body->sink == nullptr) {
-        SLUICE_ASSIGN_OR_RETURN(body_to_, body->Buffer());
-      }
+      SLUICE_ASSIGN_OR_RETURN(body_to_, body->Buffer());
     }
     const size_t n = std::min(bytes.size(), body->bytes - body_offset_);
-    if (body->sink != nullptr)
-      body->sink->Put(bytes.substr(0, n));
-    else
-      std::memcpy(body_to_ + body_offset_, bytes.data(), n);
+    std::memcpy(body_to_ + body_offset_, bytes.data(), n);
     bytes.remove_prefix(n);
     body_offset_ += n;
     if (body_offset_ < body->bytes) continue;
@@ -354,34 +349,20 @@ Status GrpcStream::ReceiveRing(std::string_view bytes) {
   return OkStatus();
 }
 
-Status GrpcStream::ReceivePieces(std::string_view bytes) {
+Status GrpcStream::ReceivePiece(std::string_view bytes) {
   uint32_t count = 0;
-  std::array<RingPiece, RingHeader::kPieces> pieces = {};
-  if (bytes.size() >= sizeof(count))
+  if (bytes.size() == sizeof(count))
     std::memcpy(&count, bytes.data(), sizeof(count));
-  const size_t head = sizeof(count) + size_t{count} * sizeof(RingPiece);
-  if (ring_ == nullptr || count == 0 || count > pieces.size() ||
-      bytes.size() < head)
-    return InvalidArgument("pieces on the wire: expected 1 to ", pieces.size(),
-                           " in memory that was accepted, got ", count, " and ",
-                           bytes.size(), " bytes");
-  std::memcpy(pieces.data(), bytes.data() + sizeof(count),
-              head - sizeof(count));
-  if (bytes.size() > head)
-    SLUICE_RETURN_IF_ERROR(ReceiveFrame(bytes.substr(head)));
-  for (const RingPiece& piece : std::span(pieces).first(count)) {
-    if (piece.index >= pieces.size() || piece.bytes == 0 ||
-        piece.bytes > RingHeader::kPiece)
-      return InvalidArgument("piece on the wire: expected 1 to ",
-                             RingHeader::kPiece, " bytes, got ", piece.bytes,
-                             " in number ", piece.index);
-    transport_->counters()->bytes_received.fetch_add(piece.bytes,
-                                                     std::memory_order_relaxed);
-    SLUICE_RETURN_IF_ERROR(ReceiveBodies(ring_->At(piece)));
-    if (!ring_->Done()) continue;
-    if (const std::shared_ptr<GrpcLink> l = link(); l != nullptr)
-      l->SendRoomNotice();
-  }
+  if (ring_ == nullptr || count == 0 || count > RingHeader::kPiece)
+    return InvalidArgument("piece on the wire: expected 1 to ",
+                           RingHeader::kPiece,
+                           " bytes in memory that was accepted, got ", count);
+  transport_->counters()->bytes_received.fetch_add(count,
+                                                   std::memory_order_relaxed);
+  SLUICE_RETURN_IF_ERROR(ReceiveBodies(ring_->Next().substr(0, count)));
+  if (!ring_->Done()) return OkStatus();
+  if (const std::shared_ptr<GrpcLink> l = link(); l != nullptr)
+    l->SendRoomNotice();
   return OkStatus();
 }
 
@@ -551,45 +532,44 @@ bool GrpcLink::OfferRing(grpc::ByteBuffer* message) {
   return true;
 }
 
-void GrpcLink::BodySent(size_t bytes) {
-  counters->bytes_sent.fetch_add(static_cast<int64_t>(bytes),
-                                 std::memory_order_relaxed);
-  body_offset_ += bytes;
-  if (body_offset_ < bodies_.front().bytes().size()) return;
-  bodies_.pop_front();
-  body_offset_ = 0;
-}
-
-std::string GrpcLink::PutPieces() {
-  std::array<RingPiece, RingHeader::kPieces> pieces = {};
-  uint32_t count = 0;
-  size_t total = 0;
-  while (!bodies_.empty() && count < pieces.size() &&
-         total < RingHeader::kPiece) {
+bool GrpcLink::NextPiece(grpc::ByteBuffer* message) {
+  const WireBody& body = bodies_.front();
+  const std::string_view rest = body.bytes().substr(body_offset_);
+  size_t n = 0;
+  if (ring_ != nullptr && ring_->accepted()) {
     // (Set before asking for room, because the answer may arrive at once.)
     starved_.store(true);
-    const RingPiece piece =
-        ring_->Put(bodies_.front().bytes().substr(body_offset_));
-    if (piece.bytes == 0) break;
+    n = ring_->Put(rest);
+    if (n == 0) return false;
     starved_.store(false);
-    counters->bytes_shared.fetch_add(piece.bytes, std::memory_order_relaxed);
-    BodySent(piece.bytes);
-    pieces[count++] = piece;
-    total += piece.bytes;
+    counters->bytes_shared.fetch_add(static_cast<int64_t>(n),
+                                     std::memory_order_relaxed);
+    const uint32_t count = static_cast<uint32_t>(n);
+    const grpc::Slice slices[] = {
+        grpc::Slice(kPieceMagic, 4, grpc::Slice::STATIC_SLICE),
+        grpc::Slice(&count, sizeof(count))};
+    *message = grpc::ByteBuffer(slices, 2);
+  } else {
+    n = std::min(kPiece, rest.size());
+    const grpc::Slice slices[] = {
+        grpc::Slice(kBodyMagic, 4, grpc::Slice::STATIC_SLICE),
+        SliceOf(body, body_offset_, n)};
+    *message = grpc::ByteBuffer(slices, 2);
   }
-  if (count == 0) return "";
-  std::string notice(kPiecesMagic);
-  notice.append(reinterpret_cast<const char*>(&count), sizeof(count));
-  notice.append(reinterpret_cast<const char*>(pieces.data()),
-                count * sizeof(RingPiece));
-  return notice;
+  counters->bytes_sent.fetch_add(static_cast<int64_t>(n),
+                                 std::memory_order_relaxed);
+  body_offset_ += n;
+  if (n == rest.size()) {
+    bodies_.pop_front();
+    body_offset_ = 0;
+  }
+  return true;
 }
 
 bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
   if (frames_.empty() && !writer_.empty()) frames_.push_back(writer_.Take());
-  OutgoingFrame frame;
   if (!frames_.empty()) {
-    frame = std::move(frames_.front());
+    OutgoingFrame frame = std::move(frames_.front());
     frames_.pop_front();
     counters->bytes_sent.fetch_add(static_cast<int64_t>(frame.bytes.size()),
                                    std::memory_order_relaxed);
@@ -603,26 +583,12 @@ bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
     }
     counters->frames_sent.fetch_add(1, std::memory_order_relaxed);
     counters->tokens_sent.fetch_add(frame.tokens, std::memory_order_relaxed);
-  }
-  const bool shares = ring_ != nullptr && ring_->accepted();
-  const std::string notice = shares ? PutPieces() : "";
-  if (!notice.empty() || !frame.bytes.empty()) {
-    const grpc::Slice slices[] = {grpc::Slice(notice),
-                                  SliceOf(std::move(frame.bytes))};
-    const bool no_notice = notice.empty();
-    *message = grpc::ByteBuffer(slices + no_notice, no_notice ? 1 : 2);
+    const grpc::Slice slice = SliceOf(std::move(frame.bytes));
+    *message = grpc::ByteBuffer(&slice, 1);
     return true;
   }
-  if (bodies_.empty() || shares) return false;
-  if (OfferRing(message)) return true;
-  const WireBody& body = bodies_.front();
-  const size_t n = std::min(kPiece, body.bytes().size() - body_offset_);
-  const grpc::Slice slices[] = {
-      grpc::Slice(kBodyMagic, 4, grpc::Slice::STATIC_SLICE),
-      SliceOf(body, body_offset_, n)};
-  *message = grpc::ByteBuffer(slices, 2);
-  BodySent(n);
-  return true;
+  if (bodies_.empty()) return false;
+  return OfferRing(message) || NextPiece(message);
 }
 
 void GrpcLink::Close() {

@@ -68,9 +68,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   Status ReceiveFrame(std::string_view bytes);
   Status ReceiveBodies(std::string_view bytes);
   // Pieces of bodies in shared memory: the offer of a ring, and the notice that
-  // pieces are ready, with the frame that they follow, if any.
+  // a piece is ready.
   Status ReceiveRing(std::string_view token);
-  Status ReceivePieces(std::string_view bytes);
+  Status ReceivePiece(std::string_view count);
   void Fail(const Status& why);
   std::shared_ptr<GrpcLink> link();
 
@@ -127,11 +127,8 @@ class GrpcLink final : public Link {
   void Flush();
   // False if there is nothing to write now. REQUIRES: mu_.
   bool NextMessage(grpc::ByteBuffer* message);
-  // Bytes of the first body have left. REQUIRES: mu_.
-  void BodySent(size_t bytes);
-  // Copies pieces of bodies into the ring and returns the notice of them; "" if
-  // there are none or the ring is full. REQUIRES: mu_.
-  std::string PutPieces();
+  // The next piece of a body. False if the ring is full. REQUIRES: mu_.
+  bool NextPiece(grpc::ByteBuffer* message);
   // The offer of a ring. False if none can be offered. REQUIRES: mu_.
   bool OfferRing(grpc::ByteBuffer* message);
 

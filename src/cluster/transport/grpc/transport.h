@@ -7,10 +7,8 @@
 // small messages pass between the pieces, and the value is copied never when
 // sent and once when received. Between processes of one machine and user the
 // pieces go through shared memory (cluster/transport/shared/ring.h), and the
-// stream carries only a notice of them: "SLP1", their number as a u32, for each
-// which piece it is and its bytes as u32s, and the frame that is to be read
-// before them, if there is one. "SLM1" and a token offer such memory, once per
-// stream.
+// stream carries only a notice of each: "SLR1" and its size as a u32. "SLM1"
+// and a token offer such memory, once per stream.
 #ifndef SLUICE_CLUSTER_TRANSPORT_GRPC_TRANSPORT_H_
 #define SLUICE_CLUSTER_TRANSPORT_GRPC_TRANSPORT_H_
 

@@ -88,41 +88,27 @@ Result<std::unique_ptr<RingWriter>> RingWriter::Make(int* fd) {
   return std::unique_ptr<RingWriter>(new RingWriter(at));
 }
 
-RingWriter::RingWriter(void* at) : at_(static_cast<char*>(at)) {
-  for (uint32_t i = 0; i < free_.size(); ++i)
-    free_[i] = RingHeader::kPieces - 1 - i;
-}
-
 RingWriter::~RingWriter() { munmap(at_, RingHeader::kBytes); }
 
 bool RingWriter::accepted() const {
-  return header()->accepted.load(std::memory_order_acquire) ==
-         RingHeader::kVersion;
+  return header()->accepted.load(std::memory_order_acquire) != 0;
 }
 
-bool RingWriter::Full() {
-  const uint32_t taken = header()->taken.load();
-  for (; freed_ != put_ && Reached(taken, freed_ + 1); ++freed_)
-    free_[RingHeader::kPieces - (put_ - freed_)] =
-        order_[freed_ % RingHeader::kPieces];
-  return put_ - freed_ == RingHeader::kPieces;
-}
-
-RingPiece RingWriter::Put(std::string_view bytes) {
+size_t RingWriter::Put(std::string_view bytes) {
   RingHeader* const h = header();
-  if (Full()) {
+  const auto full = [&] { return put_ - h->taken.load() >= h->kPieces; };
+  if (full()) {
     const uint32_t half = put_ - h->kPieces / 2;
     h->waiting.store(kWaits | half);
     // (Either we see the receiver's progress, or the receiver sees that we
     // wait.)
-    if (!Reached(h->taken.load(), half) || Full()) return {};
+    if (!Reached(h->taken.load(), half) || full()) return 0;
     h->waiting.store(0);
   }
   const size_t n = std::min(bytes.size(), h->kPiece);
-  const uint32_t index = free_[h->kPieces - (put_ - freed_) - 1];
-  std::memcpy(at_ + 4096 + index * h->kPiece, bytes.data(), n);
-  order_[put_++ % h->kPieces] = index;
-  return {index, static_cast<uint32_t>(n)};
+  std::memcpy(at_ + 4096 + put_ % h->kPieces * h->kPiece, bytes.data(), n);
+  ++put_;
+  return n;
 }
 
 Result<std::unique_ptr<RingReader>> RingReader::Map(int fd) {
@@ -137,19 +123,15 @@ Result<std::unique_ptr<RingReader>> RingReader::Map(int fd) {
                         MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return Failed("mmap");
   std::unique_ptr<RingReader> reader(new RingReader(at));
-  const uint32_t version = reader->header()->version.load();
-  if (version != RingHeader::kVersion)
-    return InvalidArgument("shared memory: expected version ",
-                           RingHeader::kVersion, ", got ", version);
-  reader->header()->accepted.store(RingHeader::kVersion,
-                                   std::memory_order_release);
+  reader->header()->accepted.store(1, std::memory_order_release);
   return reader;
 }
 
 RingReader::~RingReader() { munmap(at_, RingHeader::kBytes); }
 
-std::string_view RingReader::At(RingPiece piece) const {
-  return {at_ + 4096 + piece.index * RingHeader::kPiece, piece.bytes};
+std::string_view RingReader::Next() const {
+  return {at_ + 4096 + taken_ % RingHeader::kPieces * RingHeader::kPiece,
+          RingHeader::kPiece};
 }
 
 bool RingReader::Done() {

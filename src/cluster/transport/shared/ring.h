@@ -25,30 +25,19 @@ using RingToken = std::array<uint64_t, 2>;
 // file has no name, so the system frees it when both processes have ended, even
 // after a crash.
 struct RingHeader {
-  // Of this layout and of the notices of pieces. A process of another version
-  // neither accepts such memory nor sees its own accepted.
-  static constexpr uint32_t kVersion = 2;
-  std::atomic<uint32_t> accepted;  // kVersion: the receiver has mapped it.
+  std::atomic<uint32_t> accepted;  // The receiver has mapped it.
   std::atomic<uint32_t> taken;     // Pieces copied so far.
   // If not 0, the sender waits for `taken` to reach the lower half.
   std::atomic<uint64_t> waiting;
-  std::atomic<uint32_t> version{kVersion};
 
   static constexpr size_t kPiece = 512 << 10;
   static constexpr uint32_t kPieces = 4;
   static constexpr size_t kBytes = 4096 + kPiece * kPieces;
 };
 
-// A full piece: which one, and the bytes in it.
-struct RingPiece {
-  uint32_t index = 0;
-  uint32_t bytes = 0;
-};
-
 // The sender's end. Messages on the connection announce full pieces, in order;
-// the header only reports how many are free again. So a malicious receiver can
-// corrupt only the data sent to itself. The piece that was freed last is filled
-// first, since it is likely to be in a cache. Used under the lock of its
+// the header only reports which pieces are free again. So a malicious receiver
+// can corrupt only the data sent to itself. Used under the lock of its
 // connection.
 class RingWriter {
  public:
@@ -60,38 +49,33 @@ class RingWriter {
 
   // Until it is true, the connection carries all bytes.
   bool accepted() const;
-  // Copies as much as fits into one piece. No bytes if all pieces are full; the
-  // receiver is then asked for a notice when some are free.
-  RingPiece Put(std::string_view bytes);
+  // Copies as much as fits into one piece and returns the number of bytes. 0 if
+  // all pieces are full; the receiver is then asked for a notice when one is
+  // free.
+  size_t Put(std::string_view bytes);
 
  private:
-  explicit RingWriter(void* at);
+  explicit RingWriter(void* at) : at_(static_cast<char*>(at)) {}
   RingHeader* header() const { return reinterpret_cast<RingHeader*>(at_); }
-  // Notes what the receiver has taken. Returns whether all pieces are full.
-  bool Full();
 
   char* const at_;
-  uint32_t put_ = 0, freed_ = 0;  // Pieces so far.
-  // The one that was put as number n is order_[n % kPieces].
-  std::array<uint32_t, RingHeader::kPieces> order_ = {};
-  std::array<uint32_t, RingHeader::kPieces> free_ = {};  // A stack.
+  uint32_t put_ = 0;
 };
 
 // The receiver's end. Used by one thread at a time.
 class RingReader {
  public:
   // InvalidArgument for a file not made by RingWriter, whose memory could be
-  // truncated while it is read, or by one of another version. Does not take
-  // ownership of `fd`.
+  // truncated while it is read. Does not take ownership of `fd`.
   static Result<std::unique_ptr<RingReader>> Map(int fd);
   ~RingReader();
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // The bytes of a piece. A malicious sender may write to them at any time, so
-  // read each once. REQUIRES: index < kPieces, bytes <= kPiece.
-  std::string_view At(RingPiece piece) const;
-  // Releases the oldest piece, which has been read. True if the sender must be
+  // The next piece. A malicious sender may write to it at any time, so copy its
+  // bytes once and do not inspect them in place.
+  std::string_view Next() const;
+  // Releases the piece after it was copied. True if the sender must be
   // notified.
   bool Done();
 
