@@ -51,7 +51,8 @@ void ToInts(const Quantization& q, const float* in, int64_t n, int32_t* out) {
   // Added to a float below 2^22, it leaves no bits for a fraction, and the
   // integer in the low bits.
   const V rounder = hn::Set(d, 12582912.0f);
-  const bool clamp_after = q.low > -Quantization::kInfinity;
+  const bool clamp_after =
+      q.low > -Quantization::kInfinity || q.high < Quantization::kInfinity;
   const auto convert = [&](V v) HWY_ATTR {
     v = hn::IfThenElse(hn::Lt(max, v), max, v);  // (NaN stays.)
     v = hn::IfThenElse(hn::Lt(v, min), min, v);

@@ -200,8 +200,8 @@ UnaryFn GetUnaryScalar(UnaryOp op, DType t) {
       return PickFloats<Tan>(t);
     case UnaryOp::kErf:
       return PickFloats<Erf>(t);
-    case UnaryOp::kErfc:
-      return PickFloats<Erfc>(t);
+    case UnaryOp::kErfc:  // Other floats: unary_normal.cc.
+      return t == DType::kDouble ? Loop<Erfc, double> : nullptr;
     case UnaryOp::kLgamma:
       return PickFloats<LgammaOp>(t);
     case UnaryOp::kDigamma:
